@@ -1,5 +1,5 @@
-//! Configuration of an image: what to run, and the digests of the unpacked layers (OCI image specification, "Image
-//! Configuration").
+//! Configuration of an image: commands, environment and users of containers, and the digests of the unpacked layers
+//! (OCI image specification, "Image Configuration").
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! One pass over HNS: reads its state, and creates, modifies and deletes what differs from the plan.
+//! One pass over HNS: reads its state, and creates, modifies or deletes the objects that differ from the plan.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;

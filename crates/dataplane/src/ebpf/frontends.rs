@@ -22,7 +22,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Returns what the states of a group have in common.
+    /// Returns the attributes that the states of a group have in common.
     pub(super) fn identity(&self) -> (&PortKey, Option<EndpointSet>) {
         (&self.port, self.set)
     }

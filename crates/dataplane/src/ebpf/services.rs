@@ -209,7 +209,7 @@ impl Services {
         edit
     }
 
-    /// Adds what only the kernel has, or lacks.
+    /// Adds the entries that only the kernel has, or that it lacks.
     fn add_leftovers(&self, kernel: &KernelState, edit: &mut Edit) {
         let applied = || self.applied.values().flatten();
         let frontends: HashSet<SocketAddr> = applied()

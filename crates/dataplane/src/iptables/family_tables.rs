@@ -96,7 +96,7 @@ impl FamilyTables {
         }
     }
 
-    /// Repairs what differs from the plan. Returns the number of changed chains and jumps.
+    /// Repairs chains and jumps that differ from the plan. Returns the number of changed chains and jumps.
     pub(super) fn repair(&mut self, plan: &Plan, options: &Options) -> Result<usize, DataplaneError> {
         let context = self.context(plan, options);
         let saved = self.programs.save()?;

@@ -74,7 +74,7 @@ impl PingWriter<'_> {
         }
     }
 
-    /// Writes the rules that reject or drop what is not answered.
+    /// Writes the rules that reject or drop unanswered echo requests.
     fn write_refusals(&self, rules: &mut ServiceRules) {
         let answers = self.frontend.targets.iter().any(is_answered);
         let mut refused = self.frontend.targets.iter();

@@ -262,7 +262,7 @@ for_both!(a_change_on_top_of_a_flush_brings_everything_back, |variant| {
     IptablesDataplane::cleanup(Leftovers::All).unwrap();
     put(&mut plan, 1, 2);
     update(&mut plan, &mut dataplane);
-    // The next repair finds what the change did not touch.
+    // The next repair finds the rules that the change did not touch.
     dataplane.repair(&plan).unwrap();
     assert_eq!(dataplane.repair(&plan).unwrap(), 0);
     assert!(

@@ -22,7 +22,8 @@ use super::{Bytes, NftablesDataplane, base_ruleset, snapshot};
 const REPAIRED_KEYS_MAX: usize = 4_096;
 
 impl NftablesDataplane {
-    /// Repairs what external changes touched. Returns the number of elements and chains that were checked.
+    /// Repairs the elements and chains that external changes touched. Returns the number of elements and chains that
+    /// were checked.
     pub(super) fn repair_changes(
         &mut self,
         plan: &Plan,

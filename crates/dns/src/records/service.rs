@@ -1,4 +1,4 @@
-//! Data of Services and EndpointSlices that the index keeps: only what answers need.
+//! Data of Services and EndpointSlices that the index keeps: only the fields that answers need.
 
 use std::borrow::Borrow;
 use std::net::IpAddr;

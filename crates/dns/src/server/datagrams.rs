@@ -185,7 +185,7 @@ impl Batch {
         let mut rest = self.headers.as_mut_slice();
         while !rest.is_empty() {
             let count = libc::c_uint::try_from(rest.len()).unwrap_or(0);
-            // SAFETY: as in `receive`; the kernel only reads what the headers point to.
+            // SAFETY: as in `receive`; the kernel only reads the memory to which the headers point.
             let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), count, 0) };
             let done = usize::try_from(sent).unwrap_or_else(|_| {
                 tracing::debug!(error = %io::Error::last_os_error(), "response not sent");
@@ -247,7 +247,7 @@ fn set_option(
     value: libc::c_int,
 ) -> io::Result<()> {
     let length = socklen::<libc::c_int>();
-    // SAFETY: the option's value is an integer, which is what the pointer and the length describe.
+    // SAFETY: the option's value is an integer, as the pointer and the length describe.
     let set = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

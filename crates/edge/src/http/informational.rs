@@ -68,7 +68,7 @@ pub(super) enum InformationalSink {
 }
 
 impl InformationalSink {
-    /// Completes when all earlier responses are written, or precede what is written next.
+    /// Completes when all earlier responses are written, or precede the next write.
     pub(super) async fn ready(&self) {
         if let Self::Http1(guard) = self {
             guard.informational_written().await;

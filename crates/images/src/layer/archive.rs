@@ -67,7 +67,7 @@ impl<R: Read> Archive<R> {
         }
     }
 
-    /// Returns the reader of the archive, to read what follows its end.
+    /// Returns the reader of the archive, to read the bytes after its end.
     pub(crate) fn into_inner(self) -> R {
         self.reader
     }

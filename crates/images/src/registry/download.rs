@@ -84,7 +84,7 @@ impl<'a> PartialLayer<'a> {
         })
     }
 
-    /// Downloads what is missing from a host, and verifies the whole.
+    /// Downloads the missing bytes from a host, and verifies the whole.
     pub(super) async fn complete_from(
         &mut self,
         session: &Session,
@@ -100,7 +100,7 @@ impl<'a> PartialLayer<'a> {
         }
     }
 
-    /// Downloads what is missing from a host, and verifies the whole. Content with another digest is dropped.
+    /// Downloads the missing bytes from a host, and verifies the whole. Content with another digest is dropped.
     async fn complete_once_from(
         &mut self,
         session: &Session,
@@ -209,7 +209,7 @@ impl<'a> PartialLayer<'a> {
         Ok(())
     }
 
-    /// Drops what was downloaded.
+    /// Drops the downloaded bytes.
     async fn restart(&mut self) -> Result<(), PullError> {
         let restart = async {
             self.file.flush().await?;

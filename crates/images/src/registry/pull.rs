@@ -57,7 +57,7 @@ impl ImageStore {
     /// Pulls an image from its registry or a mirror. Layers that the store has are not downloaded.
     ///
     /// Credentials are tried for the registries that they name. Several pulls from one repository share the download
-    /// of a layer, also those of other processes. A pull that is dropped keeps what it has downloaded for a day.
+    /// of a layer, also those of other processes. A pull that is dropped keeps the downloaded bytes for a day.
     ///
     /// # Errors
     /// [`PullError`]

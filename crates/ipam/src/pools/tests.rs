@@ -347,8 +347,8 @@ fn address(last: u8) -> IpAddr {
 }
 
 proptest! {
-    /// In every sequence, also over restarts: only holders that agreed share an address, each holder gets what
-    /// the pools have, and the counts are right.
+    /// In every sequence, also over restarts: only holders that agreed share an address, each holder gets the addresses
+    /// that the pools have, and the counts are right.
     #[test]
     fn addresses_are_assigned_once(steps in steps()) {
         let mut pools = Pools::default();

@@ -84,7 +84,7 @@ impl Health {
         state.last_updated = Some(now.wall);
     }
 
-    /// Records whether the node should receive traffic.
+    /// Records if the node is to receive traffic.
     pub(crate) fn set_node_eligible(&self, is_eligible: bool) {
         self.state().is_node_eligible = is_eligible;
     }

@@ -144,7 +144,7 @@ pub(super) fn stored(value: &Value) -> Bytes {
     value.packed()
 }
 
-/// Reads what [`stored`] wrote; `None` if it did not.
+/// Decodes the output of [`stored`]; `None` for other bytes.
 pub(super) fn parse_stored(stored: &Bytes) -> Option<Value> {
     Value::unpack(stored)
 }

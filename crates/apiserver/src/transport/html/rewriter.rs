@@ -49,7 +49,7 @@ impl LinkRewriter {
         }
     }
 
-    /// Appends what is left at the end of the page.
+    /// Appends the unwritten rest at the end of the page.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.tag);
     }

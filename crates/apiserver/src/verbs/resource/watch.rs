@@ -292,7 +292,7 @@ fn stream_name(
     format!("{version} {prefix:?} {labels:?} {fields:?} {form:?} {include:?}")
 }
 
-/// Writes pending events, up to a frame's worth, or to the bound of what is matched.
+/// Writes pending events until a frame is full, or until the bound of matched bytes is reached.
 fn write_events(writer: &mut EventWriter, watch: &mut Watch) -> Result<Frame, StoreError> {
     let earlier_count = writer.take_event_count();
     let mut out = BytesMut::new();

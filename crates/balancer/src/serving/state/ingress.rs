@@ -27,7 +27,7 @@ const EVENTS_MAX: usize = 8;
 /// Ports of a Service to which routes lead.
 type TargetPorts = BTreeSet<u16>;
 
-/// Caches of Ingresses, and what their classes lead to.
+/// Caches of Ingresses, and the plans of their classes.
 #[derive(Debug, Default)]
 pub(super) struct IngressState {
     classes: HashMap<Arc<str>, IngressClass>,

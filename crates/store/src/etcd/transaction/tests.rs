@@ -23,7 +23,8 @@ fn transaction(expectations: usize, writes: usize) -> Transaction {
     }
 }
 
-/// The sum of the widest parts from the top to the deepest level: what etcd limits. And how many operations there are.
+/// Returns the sum of the widest parts from the top to the deepest level, which etcd limits, and the number of
+/// operations.
 fn width(request: &TxnRequest) -> (usize, usize) {
     let own = request
         .compare
