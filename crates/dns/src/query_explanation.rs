@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use crate::forward::{CacheLookup, EntryKind, Forwarder, ServedEntry};
 use crate::metrics::code_name;
 use crate::server::{Peer, Reaction, Responder, Transport};
-use crate::wire::{Name, Question, RecordValue, Records, TCP_OCTETS_MAX, kind};
+use crate::wire::{Name, Question, RecordValue, Records, TCP_BYTES_MAX, kind};
 use crate::zone::ZoneState;
 
 /// Query types with a name.
@@ -168,13 +168,13 @@ fn answer(responder: &Responder, name: &Name, kind: u16, address: IpAddr) -> Vec
         transport: Transport::Tcp,
     };
     let message = Question::about(*name, kind).encode(0, None);
-    let mut buffer = vec![0; TCP_OCTETS_MAX];
-    let octets = match responder.respond(&message, peer, &mut buffer, &mut responder.uncounted_state()) {
-        Reaction::Send(octets) | Reaction::SendAndPrefetch(octets, _) => octets,
+    let mut buffer = vec![0; TCP_BYTES_MAX];
+    let length = match responder.respond(&message, peer, &mut buffer, &mut responder.uncounted_state()) {
+        Reaction::Send(length) | Reaction::SendAndPrefetch(length, _) => length,
         Reaction::Forward(_) => return vec!["answer: a forwarded query is needed".to_owned()],
         Reaction::Transfer(_) => return vec!["answer: zone transfer".to_owned()],
     };
-    let answer = buffer.get(..octets).unwrap_or_default();
+    let answer = buffer.get(..length).unwrap_or_default();
     let code = answer.get(3).map_or(0, |flags| u16::from(flags & 0xF));
     let mut lines = vec![format!("answer: {}", code_name(code))];
     for record in Records::of(answer) {

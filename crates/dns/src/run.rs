@@ -186,7 +186,7 @@ fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
     let of_nodes = config.allow_from.as_ref().is_some_and(|allowed| allowed.nodes);
     let policy = Policy {
         clients: clients.clone(),
-        udp_octets_max: config.udp_octets_max,
+        udp_bytes_max: config.udp_bytes_max,
         search: config.server_side_search.then(|| SearchList::new(host_domains)),
         transfer_to: config.transfer_to.clone(),
         log_queries: config.log_queries,

@@ -333,7 +333,7 @@ impl Entry {
 }
 
 fn cost(key: &[u8], answer: &RelayedMessage) -> usize {
-    key.len() + answer.octets() + ENTRY_OVERHEAD_BYTES
+    key.len() + answer.size_bytes() + ENTRY_OVERHEAD_BYTES
 }
 
 #[cfg(test)]

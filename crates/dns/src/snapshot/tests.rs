@@ -91,7 +91,7 @@ fn rejects_torn_or_modified_file() {
         fs::write(&path, &whole[..length]).expect("written");
         assert!(
             read(&path, settings(), 1_000, 600).is_err(),
-            "{length} octets of it"
+            "{length} bytes of it"
         );
     }
     for at in 0..whole.len() {
@@ -100,7 +100,7 @@ fn rejects_torn_or_modified_file() {
         fs::write(&path, &changed).expect("written");
         assert!(
             read(&path, settings(), 1_000, 600).is_err(),
-            "octet {at} is another"
+            "byte {at} is another"
         );
     }
 }

@@ -56,7 +56,7 @@ fn query_is_parsed_with_edns() {
     assert_eq!(
         read.edns,
         Some(Edns {
-            udp_octets: 1_232,
+            udp_bytes: 1_232,
             version: 0,
             dnssec_ok: false
         })
@@ -146,7 +146,7 @@ fn rejects_messages_that_are_no_queries() {
 fn oversized_record_leaves_the_reply_unchanged() {
     let query = parse_query(&query("a.b", kind::A)).expect("a query");
     let mut buffer = [0; 512];
-    // Header and question take 21 octets, OPT 11, so that two records of 16 fit.
+    // Header and question take 21 bytes, OPT 11, so that two records of 16 fit.
     let mut reply = Reply::new(&query, &mut buffer, 21 + 11 + 2 * 16 + 15);
     let address = std::net::IpAddr::from([10, 0, 0, 1]);
     let mut add = || reply.address(Section::Answer, NameRef::QUESTION, 5, address);
@@ -225,7 +225,7 @@ fn cached_response_matches_the_query() {
     let again = &out[..length];
     assert_eq!(read_u16(again, 0), Some(9));
     assert_eq!(
-        Name::read(again, HEADER_OCTETS).map(|(name, _)| name.to_string()),
+        Name::read(again, HEADER_BYTES).map(|(name, _)| name.to_string()),
         Ok("A.Example.".to_owned())
     );
     let record = Records::of(again).next().expect("a record");
@@ -237,7 +237,7 @@ fn cached_response_matches_the_query() {
 
     client.edns = None;
     let length = relayed.write(&client, &mut out, 20, |ttl| ttl);
-    assert!(length > 20, "512 octets are always there");
+    assert!(length > 20, "512 bytes are always there");
     let long = RelayedMessage::read(&many_addresses(), 7, &sent).expect("the answer");
     let length = long.write(&client, &mut out, 512, |ttl| ttl);
     assert_eq!(
@@ -247,7 +247,7 @@ fn cached_response_matches_the_query() {
     assert_eq!(read_u16(&out, 6), Some(0), "the response has the question only");
 }
 
-/// An answer for `a.example` that does not fit into 512 octets.
+/// An answer for `a.example` that does not fit into 512 bytes.
 fn many_addresses() -> Vec<u8> {
     let query = parse_query(&Question::about(name("a.example"), kind::A).encode(7, None)).expect("a query");
     let mut buffer = vec![0; 4_096];
@@ -391,7 +391,7 @@ proptest! {
             }
         }
         if let Err(Reject::With { .. }) = read {
-            prop_assert!(message.len() >= HEADER_OCTETS);
+            prop_assert!(message.len() >= HEADER_BYTES);
         }
     }
 
@@ -405,7 +405,7 @@ proptest! {
         if let Ok(read) = parse_query(&message) {
             let mut buffer = [0; 512];
             let length = Reply::new(&read, &mut buffer, 512).finish(ResponseCode::NoError);
-            prop_assert!((HEADER_OCTETS..=512).contains(&length));
+            prop_assert!((HEADER_BYTES..=512).contains(&length));
         }
     }
 
@@ -423,7 +423,7 @@ proptest! {
         if let Ok(answer) = RelayedMessage::read(&message, 7, &sent) {
             let mut out = [0; 4_096];
             let length = answer.write(&client, &mut out, limit, |_| ttl);
-            prop_assert!(length <= limit.max(512) && length >= HEADER_OCTETS);
+            prop_assert!(length <= limit.max(512) && length >= HEADER_BYTES);
             let again = RelayedMessage::read(&out[..length], 9, &sent);
             prop_assert!(again.is_ok(), "what is given out is well-formed");
             if read_u16(&out, 2).is_some_and(|flags| flags & flag::TRUNCATED == 0) {

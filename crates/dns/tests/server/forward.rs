@@ -82,7 +82,7 @@ fn answer(query: &[u8], behaviour: Behaviour) -> Option<Vec<u8>> {
         Behaviour::Denies => {
             answer[3] |= 3;
             answer[9] = 1;
-            // SOA of the root: names of one octet, five numbers, a minute as the last.
+            // SOA of the root: names of one byte, five numbers, a minute as the last.
             answer.extend([0, 0, 6, 0, 1, 0, 0, 0, 60, 0, 22, 0, 0]);
             answer.extend([0; 19]);
             answer.push(60);

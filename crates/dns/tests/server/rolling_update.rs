@@ -19,7 +19,7 @@ const MEMBERS: u16 = 5_000;
 const SLICE_ENDPOINTS_MAX: usize = 100;
 /// One member in this many is replaced.
 const REPLACED_EVERY: usize = 100;
-/// Addresses that fit into a message of 65,535 octets with the other sections.
+/// Addresses that fit into a message of 65,535 bytes with the other sections.
 const WHOLE_ANSWER_MIN: usize = 4_000;
 
 /// One endpoint in one slice.

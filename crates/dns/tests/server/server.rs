@@ -12,7 +12,7 @@ use dns::wire::Name;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Endpoints of the headless Service: too many for 512 octets.
+/// Endpoints of the headless Service: too many for 512 bytes.
 const ENDPOINTS: u8 = 100;
 
 fn index() -> Arc<Index> {
