@@ -348,7 +348,7 @@ pub struct Limits {
 pub struct AccessLog {
     /// Destination of its files.
     pub destination: LogDestination,
-    /// Beginning of each file name, which may contain slashes.
+    /// Prefix of each file name, which may contain slashes.
     pub prefix: Arc<str>,
     /// Time for which lines are gathered into one file.
     pub interval: Duration,

@@ -6,7 +6,8 @@ use crate::observation::{Listener, PodName, TransportProtocol};
 use crate::subject::Subject;
 use crate::views::{Pod, Port, text};
 
-/// Beginnings of the names of containers that redirect connections to the Pod, so that its listeners do not show its ports.
+/// Prefixes of the names of containers that redirect connections to the Pod, so that its listeners do not show its
+/// ports.
 const MESH_CONTAINERS: [&str; 5] = [
     "istio-proxy",
     "linkerd-proxy",

@@ -185,7 +185,7 @@ fn healthy_worlds_have_no_findings() {
 }
 
 #[test]
-fn evicted_pods_of_a_workload_that_is_scaled_to_zero_are_no_fault() {
+fn evicted_pods_of_a_workload_that_is_scaled_to_zero_are_not_faults() {
     let world = json!({
         "base": "web",
         "delete": [{"kind": "Pod", "namespace": "shop", "name": "web-5d9c7b8f6d-9vwlm"}],

@@ -88,7 +88,7 @@ fn rejects_malformed_options() {
 }
 
 #[test]
-fn rejects_messages_that_are_no_queries() {
+fn rejects_messages_that_are_not_queries() {
     let good = query("a.b", kind::A);
     let changed = |at: usize, octet: u8| {
         let mut message = good.clone();

@@ -79,7 +79,7 @@ fn handover_refuses_and_breaks_no_connection() {
 }
 
 #[test]
-fn socket_of_an_exited_process_is_no_predecessor() {
+fn socket_of_an_exited_process_is_not_a_predecessor() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("handover.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));

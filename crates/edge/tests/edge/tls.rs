@@ -98,7 +98,7 @@ fn key() -> PortKey {
 }
 
 #[test]
-fn terminates_tls() {
+fn terminates_tls_for_backends_without_tls() {
     let certificate = certificate(&["shop.test"]);
     let fixture = Fixture::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
     let mut client = connect(&fixture, &any_trusting(&certificate), "shop.test").expect("a handshake");

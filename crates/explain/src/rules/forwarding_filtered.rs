@@ -21,7 +21,7 @@ pub(super) const CODE: Code = Code(42);
 const DOCKER_USER_CHAIN: &str = "DOCKER-USER";
 /// Maximum number of rules of that chain without rules of the administrator: a return.
 const DOCKER_USER_RULES_MAX: u64 = 1;
-/// Beginnings of the names of chains that accept no new connection to a Pod that is not masqueraded.
+/// Prefixes of the names of chains that accept no new connection to a Pod that is not masqueraded.
 const OTHER_CHAINS: [&str; 10] = [
     "DOCKER",
     "KUBE-FORWARD",
@@ -34,10 +34,10 @@ const OTHER_CHAINS: [&str; 10] = [
     "LIBVIRT_FW",
     "LOG",
 ];
-/// Beginnings of the names of chains of ufw. Its default rules accept no new connection; the rules of the administrator
+/// Prefixes of the names of chains of ufw. Its default rules accept no new connection; the rules of the administrator
 /// can.
 const UFW_CHAINS: &str = "ufw";
-/// Beginnings of the names of bridges of containers that are not Pods.
+/// Prefixes of the names of bridges of containers that are not Pods.
 const CONTAINER_LINKS: [&str; 4] = ["docker", "br-", "virbr", "lxdbr"];
 
 pub(super) fn check(world: &World) -> Vec<Finding> {

@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(49);
-/// Beginnings of the names of programs that listen on node ports for Services.
+/// Prefixes of the names of programs that listen on node ports for Services.
 const PROXIES: [&str; 9] = [
     "portolan",
     "kube-proxy",

@@ -24,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 pub(super) const CODE: Code = Code(39);
-/// Beginnings of the names of Pods that run a node proxy.
+/// Prefixes of the names of Pods that run a node proxy.
 const PROXY_PODS: [&str; 2] = ["kube-proxy", "portolan-proxy"];
 /// Flag of kube-proxy with the node name.
 const OVERRIDE_FLAG: &str = "--hostname-override";
@@ -33,15 +33,15 @@ const PROXY_CONFIGURATION: &str = "kube-proxy";
 const OVERRIDE_FIELD: &str = "hostnameOverride:";
 /// Namespace of these Pods.
 const SYSTEM_NAMESPACE: &str = "kube-system";
-/// Beginning of the names of the Pods of a network plugin that serves Services itself.
+/// Prefix of the names of the Pods of a network plugin that serves Services itself.
 const OTHER_DATAPLANE: &str = "cilium";
 /// Label of the Pods of its agent.
 const OTHER_AGENT: (&str, &str) = ("k8s-app", "cilium");
 /// DaemonSet of kube-proxy.
 const PROXY_SET: &str = "kube-proxy";
-/// Beginnings of the names of the DaemonSets of network plugins that need a node proxy.
+/// Prefixes of the names of the DaemonSets of network plugins that need a node proxy.
 const PLAIN_PLUGINS: [&str; 4] = ["kube-flannel", "kindnet", "weave-net", "aws-node"];
-/// Beginning of the names of DaemonSets that replace kube-proxy.
+/// Prefix of the names of DaemonSets that replace kube-proxy.
 const REPLACEMENT: &str = "portolan";
 /// Nodes with Pods of a node proxy, at least, that show that the others lack them. Fewer can be a part of a cluster.
 const PROXY_NODES_MIN: usize = 2;

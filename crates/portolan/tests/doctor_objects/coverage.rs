@@ -10,7 +10,7 @@ use crate::plant::{Fault, Healthy, WorldPlace, read};
 
 /// Environment variable that makes the test write the page.
 const WRITE: &str = "PORTOLAN_WRITE_PAGES";
-/// Beginning of codes, and number of their digits.
+/// Prefix of codes, and number of their digits.
 const PREFIX: &str = "PTL-";
 const DIGITS: usize = 4;
 

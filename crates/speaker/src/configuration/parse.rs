@@ -43,7 +43,7 @@ const LINK_NAME_BYTES_MAX: usize = 15;
 /// An object that is ignored until it is corrected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {name} of {group} is ignored: {reason}", name = name.1, group = name.0)]
-pub struct Invalid {
+pub struct InvalidObject {
     /// Kind of the object.
     pub kind: &'static str,
     /// Group and name of the object.
@@ -54,7 +54,7 @@ pub struct Invalid {
     pub reason: String,
 }
 
-impl Invalid {
+impl InvalidObject {
     /// Returns the version of the API in which the object was read.
     pub(crate) fn version(&self) -> &'static str {
         match (self.name.0, self.kind) {

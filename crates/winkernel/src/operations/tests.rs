@@ -120,7 +120,7 @@ fn load_balancers_of_another_form_are_deleted() {
 }
 
 #[test]
-fn other_form_of_an_own_request_is_no_difference() {
+fn other_form_of_an_own_request_is_not_a_difference() {
     let wanted = request("10.96.0.10", &["A"]);
     let mut found = observed("1", &wanted);
     found.port_mappings[0].flags = 0;

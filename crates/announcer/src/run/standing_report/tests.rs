@@ -53,7 +53,7 @@ fn end_of_a_process_with_a_report_is_noticed() {
 }
 
 #[test]
-fn end_of_a_process_that_withdrew_its_report_is_no_event() {
+fn exit_of_a_process_that_withdrew_its_report_is_not_an_event() {
     run(async {
         let (_port, address) = address().await;
         let mut report = StandingReport::new(address);
@@ -72,7 +72,7 @@ fn end_of_a_process_that_withdrew_its_report_is_no_event() {
 }
 
 #[test]
-fn end_of_a_process_without_a_report_is_no_event() {
+fn exit_of_a_process_without_a_report_is_not_an_event() {
     run(async {
         let (_port, address) = address().await;
         let mut report = StandingReport::new(address);

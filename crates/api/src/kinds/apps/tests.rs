@@ -364,7 +364,7 @@ fn revisions_have_objects_as_data() {
 }
 
 #[test]
-fn first_collision_count_is_no_decrement() {
+fn first_collision_count_is_not_a_decrement() {
     let old = deployment(|_| {});
     let mut new = old.clone();
     new["status"] = json!({"collisionCount": -1});

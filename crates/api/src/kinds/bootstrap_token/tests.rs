@@ -60,7 +60,7 @@ fn written_secret_reads_back() {
 }
 
 #[test]
-fn rejects_secrets_that_are_no_bootstrap_tokens() {
+fn rejects_secrets_that_are_not_bootstrap_tokens() {
     let whole =
         stored(json!({"token-id": "abcdef", "expiration": "soon", "auth-extra-groups": "system:masters"}));
     let read = Stored::of(&whole).unwrap();

@@ -113,7 +113,7 @@ fn period_of_the_peer_limits_echo_packets() {
 }
 
 #[test]
-fn peer_that_returns_nothing_gets_no_echo_packets() {
+fn peer_that_returns_no_packets_gets_no_echo_packets() {
     for peer in [settings(None), echoing(Duration::ZERO)] {
         let mut pair = Pair::new([echoing(INTERVAL), peer]);
         pair.run(SECOND * 4, true, || true);

@@ -13,7 +13,7 @@ fn node(uid: &str, heartbeat: &str) -> Node {
 }
 
 #[test]
-fn unchanged_timestamps_are_no_heartbeats() {
+fn unchanged_timestamps_are_not_heartbeats() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let mut heartbeat = Heartbeats::default();

@@ -94,7 +94,7 @@ fn changed_endpoints_get_a_new_generation() {
 }
 
 #[test]
-fn deleted_service_leaves_nothing() {
+fn deleted_service_leaves_no_entries() {
     let mut plan = Plan::new(settings());
     let mut services = Services::new(ABILITIES);
     let mut kernel = KernelState::default();
@@ -107,7 +107,7 @@ fn deleted_service_leaves_nothing() {
 }
 
 #[test]
-fn service_that_loses_its_endpoints_refuses() {
+fn service_without_remaining_endpoints_refuses_connections() {
     let mut plan = Plan::new(settings());
     let mut services = Services::new(ABILITIES);
     let mut kernel = KernelState::default();

@@ -29,7 +29,7 @@ fn peers_are_the_other_nodes_with_an_address_of_the_family() {
 }
 
 #[test]
-fn nodes_with_one_ethernet_address_are_no_new_peers() {
+fn nodes_with_one_ethernet_address_are_not_new_peers() {
     // A collision of the hash.
     let (victim, thief) = ("n987164", "n1946890");
     assert_eq!(ethernet_of(victim), ethernet_of(thief));

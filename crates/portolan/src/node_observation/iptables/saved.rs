@@ -8,7 +8,7 @@ use explain::observation::ForwardRule;
 const FORWARD_RULES_MAX: usize = 1_000;
 /// Maximum number of names of chains that are kept: those of a node with a firewall. Chains of Services are not kept.
 const CHAINS_MAX: usize = 5_000;
-/// Beginning of the names of chains of one Service or endpoint.
+/// Prefix of the names of chains of one Service or endpoint.
 const PER_SERVICE: [&str; 5] = ["KUBE-SVC-", "KUBE-SEP-", "KUBE-EXT-", "KUBE-SVL-", "KUBE-FW-"];
 /// States of connections that a rule for new connections contains.
 const NEW_STATE: &str = "NEW";
