@@ -42,11 +42,10 @@ const SNAPSHOT_PERIOD: Duration = Duration::from_secs(30);
 ///
 /// Returns [`StartError`] if the configuration cannot be applied: files, addresses, TLS or node-local DNS.
 pub async fn run(
-    config: Config,
+    mut config: Config,
     client: Option<Client>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let mut config = config;
     if !config.node_local.is_empty() {
         match node_local::set_up(&config.node_local) {
             Err(error) if config.node_local_is_optional => {

@@ -46,6 +46,14 @@ pub(crate) enum SnapshotError {
         /// Position of the fault.
         source: IndexFormatError,
     },
+    /// The state is larger than a snapshot may be. The former snapshot stays.
+    #[error("{}: expected a state of at most {FILE_BYTES_MAX} bytes, found {bytes}; it is not written", path.display())]
+    TooLarge {
+        /// Path of the file.
+        path: PathBuf,
+        /// Size of the state in bytes.
+        bytes: usize,
+    },
     /// The snapshot is too old.
     #[error("{}: snapshot is {age_seconds} s old, older than --state-max-age; it is not used", path.display())]
     TooOld {
@@ -69,9 +77,9 @@ pub(crate) fn write(path: &Path, index: &Index, unix_seconds: u64) -> Result<(),
     let checksum = Sha256::digest(&content);
     content.extend(checksum);
     if content.len() as u64 > FILE_BYTES_MAX {
-        return Err(SnapshotError::Damaged {
+        return Err(SnapshotError::TooLarge {
             path: path.into(),
-            subject: "but the state exceeds the size limit",
+            bytes: content.len(),
         });
     }
     let io_error = |source| SnapshotError::Io {

@@ -61,9 +61,9 @@ impl PeerTable {
     /// Returns the liveness of a node.
     pub(super) fn liveness(&self, now: Time, node: &NodeName) -> Liveness {
         match self.peers.get(node) {
-            None => Liveness::Gone,
+            None => Liveness::Removed,
             Some(peer) if peer.is_leaving => Liveness::Leaving,
-            Some(peer) => Liveness::Silent(peer.time_since_probe(now)),
+            Some(peer) => Liveness::WithoutMessage(peer.time_since_probe(now)),
         }
     }
 
@@ -72,7 +72,7 @@ impl PeerTable {
         if self.is(&process.name, |peer| peer.is_process(process.incarnation)) {
             self.liveness(now, &process.name)
         } else {
-            Liveness::Gone
+            Liveness::Removed
         }
     }
 

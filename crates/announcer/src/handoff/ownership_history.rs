@@ -114,9 +114,9 @@ impl Ownership {
             return;
         }
         let broken_at = self.hops().iter().filter_map(|hop| match liveness(hop) {
-            Liveness::Gone => Some(now.saturating_sub(REPLACED_WITHIN)),
+            Liveness::Removed => Some(now.saturating_sub(REPLACED_WITHIN)),
             Liveness::Leaving => Some(now.saturating_sub(UNANSWERED_MAX)),
-            Liveness::Silent(lasts) => (lasts > UNANSWERED_MAX).then(|| now.saturating_sub(lasts)),
+            Liveness::WithoutMessage(time) => (time > UNANSWERED_MAX).then(|| now.saturating_sub(time)),
         });
         let expired_at = self.ended.map(|ended| ended + FORWARDING_DURATION_MAX);
         let broken_at = broken_at

@@ -34,9 +34,9 @@ pub(crate) const ATTRIBUTION_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
     /// Not a member, or replaced by another process.
-    Gone,
+    Removed,
     /// Without a message for this duration.
-    Silent(Duration),
+    WithoutMessage(Duration),
     /// Announced its shutdown and sent nothing since. Its kernel may keep running.
     Leaving,
 }
@@ -186,8 +186,8 @@ impl PreviousOwners {
             .map(|owner| NodeName::clone(&owner.node))
             .collect();
         let has_failed = |node: &NodeName| match liveness(node) {
-            Liveness::Gone => true,
-            Liveness::Silent(lasts) => lasts > UNANSWERED_MAX,
+            Liveness::Removed => true,
+            Liveness::WithoutMessage(time) => time > UNANSWERED_MAX,
             Liveness::Leaving => false,
         };
         let failed: BTreeSet<NodeName> = nodes.into_iter().filter(has_failed).collect();

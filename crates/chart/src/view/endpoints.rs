@@ -23,7 +23,7 @@ pub struct EndpointCounts {
     pub terminating: u32,
     /// All endpoints.
     pub total: u32,
-    /// Node with ready and all endpoints.
+    /// Names of nodes, each with the number of its ready endpoints and the number of all its endpoints.
     pub nodes: Vec<(Arc<str>, u32, u32)>,
 }
 

@@ -23,7 +23,7 @@ const EVENTS_MAX: usize = 4_096;
 const DATAGRAMS_MAX: usize = 16_384;
 /// Priority of the chains: before the conntrack hook (`NF_IP_PRI_CONNTRACK`), and before those of `raw`.
 const PRIORITY: i32 = -350;
-/// Registers of the rules.
+/// Register of the rules.
 const VALUE: Register = Register::at(0);
 
 /// Packets to trace: those of one flow, in the direction from its client.

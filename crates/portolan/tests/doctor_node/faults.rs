@@ -52,7 +52,7 @@ pub(crate) fn listener(address: &str) -> Command {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);
     command
-        .args(["--exact", "listener", "--ignored", "--nocapture"])
+        .args(["--exact", "listen_until_killed", "--ignored", "--nocapture"])
         .env(LISTEN, address)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -22,10 +22,10 @@ use std::fmt;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 
-/// Environment variable with the address on which [`listener`] listens.
+/// Environment variable with the address on which [`listen_until_killed`] listens.
 const LISTEN: &str = "DOCTOR_NODE_LISTEN";
 
-/// Environment variable with the [`Behaviour`] of [`listener`].
+/// Environment variable with the [`Behaviour`] of [`listen_until_killed`].
 const BEHAVIOUR: &str = "DOCTOR_NODE_BEHAVIOUR";
 
 /// Behaviour of the listener after it has accepted a connection.
@@ -48,7 +48,7 @@ impl fmt::Display for Behaviour {
 /// Program that listens on an address until it is killed, for the other tests.
 #[test]
 #[ignore = "a program for the other tests"]
-fn listener() {
+fn listen_until_killed() {
     let Ok(address) = std::env::var(LISTEN) else {
         return;
     };

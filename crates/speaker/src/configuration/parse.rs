@@ -16,23 +16,25 @@ use super::objects::{
 };
 use super::{Advertisement, BfdProfile, Group, Location, Name, Objects, Password, Peer};
 
-/// BGP port.
+/// Default port of a peer.
 const PORT: u16 = 179;
-/// Hold time of peers without one.
-const HOLD_SECONDS: u16 = 90;
+/// Default hold time.
+const DEFAULT_HOLD_SECONDS: u16 = 90;
 /// Minimum period of KEEPALIVEs (RFC 4271, section 4.4).
 const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
-/// Maximum delay between two attempts to connect, for peers without one.
-const CONNECT_RETRY: Duration = Duration::from_secs(120);
-/// Periods of BFD, for profiles without them.
-const BFD_MILLISECONDS: u32 = 300;
-/// Period of echo packets, for profiles with the echo function and without it.
-const BFD_ECHO_MILLISECONDS: u32 = 50;
+/// Default of the maximum delay between two attempts to connect.
+const DEFAULT_CONNECT_RETRY: Duration = Duration::from_secs(120);
+/// Default period of BFD control packets.
+const DEFAULT_BFD_MILLISECONDS: u32 = 300;
+/// Default period of echo packets, for profiles with the echo function.
+const DEFAULT_BFD_ECHO_MILLISECONDS: u32 = 50;
 /// Range of the periods of BFD, as MetalLB has it.
 const BFD_MILLISECONDS_RANGE: std::ops::RangeInclusive<u32> = 10..=60_000;
-const DETECT_MULTIPLIER: u8 = 3;
-/// Minimum TTL of BFD packets of peers on other links (RFC 5883 leaves it to the operator; MetalLB's default).
-const MINIMUM_TTL: u8 = 254;
+/// Default number of missed packets after which a BFD session fails.
+const DEFAULT_DETECT_MULTIPLIER: u8 = 3;
+/// Default of the minimum TTL of BFD packets from peers on other links. RFC 5883 leaves it to the operator; MetalLB has
+/// the same default.
+const DEFAULT_MINIMUM_TTL: u8 = 254;
 /// Maximum length of a TCP MD5 key in the kernel.
 pub(crate) const PASSWORD_BYTES_MAX: usize = 80;
 /// Namespace of the Secrets of Portolan's BGPPeers.
@@ -109,7 +111,9 @@ pub(super) fn peer(
         },
         hold_seconds,
         keepalive,
-        connect_retry: connect_retry.unwrap_or(CONNECT_RETRY).max(Duration::from_secs(1)),
+        connect_retry: connect_retry
+            .unwrap_or(DEFAULT_CONNECT_RETRY)
+            .max(Duration::from_secs(1)),
         nodes: selectors("nodeSelectors", &spec.node_selectors)?,
         password: password(group, spec, metallb_namespace)?,
         bfd: match spec.bfd_profile.as_str() {
@@ -173,7 +177,7 @@ fn optional_address(field: &str, text: &str) -> Result<Option<std::net::IpAddr>,
 
 fn hold_seconds(text: Option<&str>) -> Result<u16, String> {
     let Some(hold) = optional_duration("holdTime", text)? else {
-        return Ok(HOLD_SECONDS);
+        return Ok(DEFAULT_HOLD_SECONDS);
     };
     let seconds = u16::try_from(hold.as_secs()).ok();
     let valid = seconds.filter(|seconds| *seconds >= 3 || hold.is_zero());
@@ -246,7 +250,7 @@ fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, St
         .ok_or_else(|| format!("spec.bfdProfile: there is no BFDProfile {name:?}"))?
         .spec;
     let interval = |field: &str, value: Option<u32>| {
-        let milliseconds = value.unwrap_or(BFD_MILLISECONDS);
+        let milliseconds = value.unwrap_or(DEFAULT_BFD_MILLISECONDS);
         if BFD_MILLISECONDS_RANGE.contains(&milliseconds) {
             Ok(Duration::from_millis(u64::from(milliseconds)))
         } else {
@@ -255,14 +259,14 @@ fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, St
             ))
         }
     };
-    let detect_multiplier = spec.detect_multiplier.unwrap_or(DETECT_MULTIPLIER);
+    let detect_multiplier = spec.detect_multiplier.unwrap_or(DEFAULT_DETECT_MULTIPLIER);
     if detect_multiplier < 2 {
         return Err(format!(
             "BFDProfile {name:?}: spec.detectMultiplier must be at least 2"
         ));
     }
     let echo = if spec.echo_mode {
-        let period = spec.echo_interval.unwrap_or(BFD_ECHO_MILLISECONDS);
+        let period = spec.echo_interval.unwrap_or(DEFAULT_BFD_ECHO_MILLISECONDS);
         let period = interval("echoInterval", Some(period))?;
         Some(bfd::EchoSettings {
             transmit_interval: period,
@@ -279,7 +283,7 @@ fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, St
             is_passive: spec.passive_mode,
             echo,
         },
-        minimum_ttl: spec.minimum_ttl.unwrap_or(MINIMUM_TTL),
+        minimum_ttl: spec.minimum_ttl.unwrap_or(DEFAULT_MINIMUM_TTL),
     })
 }
 

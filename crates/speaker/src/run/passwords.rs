@@ -1,4 +1,4 @@
-//! Passwords of peers: given ones, and those of Secrets, which are read again and again.
+//! Passwords of peers: those of the configuration, and those of Secrets, which are read periodically.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -75,7 +75,8 @@ impl Upgrade {
         let client = listed(headers, &header);
         let names: Vec<&str> = client.iter().map(String::as_str).collect();
         let protocol = if client.is_empty() {
-            // A client before the negotiation was introduced has the first version, the last one of forwarded ports.
+            // A client that names no protocol is older than the negotiation. Commands then have the first version of
+            // the protocol, and forwarded ports have the last protocol of the list.
             let first = server.iter().find(|name| name.starts_with("channel."));
             first.or(server.last()).copied()
         } else {
@@ -113,7 +114,7 @@ impl Upgrade {
     }
 }
 
-/// Returns the values of a header, which may be several and have commas.
+/// Returns the values of a header that may occur several times and contain lists with commas.
 fn listed(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let texts = headers
         .get_all(name)
