@@ -97,7 +97,7 @@ async fn serve_connection(
     if http::detect_protocol(&read) == DetectedProtocol::Http {
         return serve_http(&response, stream, read).await;
     }
-    // One line for the initial bytes, or for silence; then one for each further read.
+    // One line for the initial bytes, or for their absence; then one for each further read.
     let line = format!("{response}\n");
     loop {
         stream.write_all(line.as_bytes()).await?;

@@ -162,11 +162,13 @@ fn check_nodes(wrong: &mut Vec<String>, objects: &Objects, node_healths: &NodeHe
             wrong.push(format!("{name} lives and is {ready} with {effects:?}"));
         }
         if !node_healths.lives(name) && (ready != "Unknown" || !effects.contains(&"NoSchedule")) {
-            wrong.push(format!("{name} is silent and is {ready} with {effects:?}"));
+            wrong.push(format!(
+                "{name} sends no heartbeat and is {ready} with {effects:?}"
+            ));
         }
         let is_out = effects.contains(&"NoExecute");
         if !node_healths.lives(name) && anybody_lives && !is_out {
-            wrong.push(format!("{name} is silent and still in traffic"));
+            wrong.push(format!("{name} sends no heartbeat and is still in traffic"));
         }
         let serves = |pod: &Value| pod["spec"]["nodeName"] == *name && ready_of(pod) == "True";
         for ((_, _, pod), _) in of(objects, "pods").filter(|(_, pod)| is_out && serves(pod)) {

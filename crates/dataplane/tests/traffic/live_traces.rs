@@ -127,7 +127,7 @@ impl Turn<'_> {
             response: match outcome {
                 Outcome::Answered { .. } => Response::Answered,
                 Outcome::Refused => Response::Refused,
-                Outcome::Silence => Response::Timeout,
+                Outcome::NoResponse => Response::Timeout,
             },
             milliseconds: 0,
             at_connect: None,

@@ -386,7 +386,7 @@ impl Probes<'_> {
                                 scope.spawn(move || {
                                     assert_eq!(
                                         self.ask(&packet, false, &stated),
-                                        Outcome::Silence,
+                                        Outcome::NoResponse,
                                         "{}",
                                         self.say(&packet)
                                     );

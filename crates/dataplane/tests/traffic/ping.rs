@@ -64,11 +64,11 @@ pub(crate) fn assert_echo(plan: &Plan, client: &Member, source: IpAddr, destinat
     let expected = match decision.verdict {
         Verdict::Answered => Echo::Reply { from: destination },
         Verdict::NoEndpoints | Verdict::UndefinedPort => Echo::Refused,
-        Verdict::NoLocalEndpoints | Verdict::OutOfSourceRanges | Verdict::Unallocated => Echo::Silence,
+        Verdict::NoLocalEndpoints | Verdict::OutOfSourceRanges | Verdict::Unallocated => Echo::NoResponse,
         Verdict::NotAService => return,
         Verdict::Balanced { .. } => panic!("{decision:?}"),
     };
-    let outcome = client.ping(destination, expected != Echo::Silence);
+    let outcome = client.ping(destination, expected != Echo::NoResponse);
     assert_eq!(
         outcome, expected,
         "{} to {destination}: {decision:?}",

@@ -98,7 +98,7 @@ pub(crate) fn ranges_keep_the_port(mode: Mode) {
             .ask(to, false);
         assert_eq!(
             outcome,
-            Outcome::Silence,
+            Outcome::NoResponse,
             "the source ranges do not admit the client"
         );
     }

@@ -61,9 +61,9 @@ impl Query {
 pub enum Reject {
     /// No response. The message is too short to have an identifier, or is itself a response. An answer to a response
     /// could make two servers answer each other without end.
-    Silently,
+    WithoutResponse,
     /// The response is a header with this code.
-    With {
+    WithResponse {
         /// Identifier of the message.
         id: u16,
         /// The header's second word.
@@ -80,19 +80,19 @@ pub enum Reject {
 /// Returns [`Reject`] with the response to a message that is not a valid query.
 pub fn parse_query(message: &[u8]) -> Result<Query, Reject> {
     let (Some(id), Some(flags)) = (read_u16(message, 0), read_u16(message, 2)) else {
-        return Err(Reject::Silently);
+        return Err(Reject::WithoutResponse);
     };
     if message.len() < HEADER_BYTES || flags & flag::RESPONSE != 0 {
-        return Err(Reject::Silently);
+        return Err(Reject::WithoutResponse);
     }
     if flags & flag::OPCODE != 0 {
-        return Err(Reject::With {
+        return Err(Reject::WithResponse {
             id,
             flags,
             code: ResponseCode::NotImplemented,
         });
     }
-    parse_body(message, id, flags).ok_or(Reject::With {
+    parse_body(message, id, flags).ok_or(Reject::WithResponse {
         id,
         flags,
         code: ResponseCode::FormatError,

@@ -360,7 +360,7 @@ impl<'a> Reply<'a> {
 
 /// Writes the response to a message that is not a valid query, and returns its length; 0 for no response.
 pub fn reject(reject: Reject, buffer: &mut [u8]) -> usize {
-    let Reject::With { id, flags, code } = reject else {
+    let Reject::WithResponse { id, flags, code } = reject else {
         return 0;
     };
     let repeated = flag::OPCODE | flag::RECURSION_DESIRED;

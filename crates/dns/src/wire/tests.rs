@@ -95,13 +95,13 @@ fn rejects_messages_that_are_not_queries() {
         message[at] = octet;
         parse_query(&message).err()
     };
-    let with = |flags, code| Some(Reject::With { id: 7, flags, code });
+    let with = |flags, code| Some(Reject::WithResponse { id: 7, flags, code });
     assert_eq!(
         parse_query(&good[..11]).err(),
-        Some(Reject::Silently),
+        Some(Reject::WithoutResponse),
         "no whole header"
     );
-    assert_eq!(changed(2, 0x81), Some(Reject::Silently), "an answer");
+    assert_eq!(changed(2, 0x81), Some(Reject::WithoutResponse), "an answer");
     assert_eq!(
         changed(2, 0x21),
         with(0x2100, ResponseCode::NotImplemented),
@@ -130,9 +130,9 @@ fn rejects_messages_that_are_not_queries() {
     );
 
     let mut buffer = [0xFF; 512];
-    assert_eq!(reject(Reject::Silently, &mut buffer), 0);
+    assert_eq!(reject(Reject::WithoutResponse, &mut buffer), 0);
     let length = reject(
-        Reject::With {
+        Reject::WithResponse {
             id: 7,
             flags: 0x2100,
             code: ResponseCode::NotImplemented,
@@ -390,7 +390,7 @@ proptest! {
                 prop_assert_eq!(Name::read(name.as_wire(), 0), Ok((name, name.as_wire().len())));
             }
         }
-        if let Err(Reject::With { .. }) = read {
+        if let Err(Reject::WithResponse { .. }) = read {
             prop_assert!(message.len() >= HEADER_BYTES);
         }
     }

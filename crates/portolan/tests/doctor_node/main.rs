@@ -32,7 +32,7 @@ const BEHAVIOUR: &str = "DOCTOR_NODE_BEHAVIOUR";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behaviour {
     /// Sends nothing.
-    Silent,
+    SendsNothing,
     /// Resets the connection.
     Resets,
     /// Answers requests of HTTP, and rejects other lines with status 400.

@@ -177,7 +177,7 @@ fn returned(by: &[&LeaseHolder]) -> OwnershipHistory {
 fn forwarding_chain_ends_at_a_failed_hop() {
     let [b, c] = ["b", "c"].map(process);
     let recent = Liveness::WithoutMessage(UNANSWERED_MAX);
-    let lost = Liveness::WithoutMessage(WHILE);
+    let failed = Liveness::WithoutMessage(WHILE);
     let active_since = |at: Time| ConntrackFlush::ActiveWithin((LATER - at) * 2 + ABSENCE_MARGIN);
     for (of_b, of_c, expected) in [
         (recent, recent, ConntrackFlush::Closed),
@@ -185,7 +185,7 @@ fn forwarding_chain_ends_at_a_failed_hop() {
         (recent, Liveness::Leaving, ConntrackFlush::Closed),
         (Liveness::Removed, recent, active_since(LATER - REPLACED_WITHIN)),
         (Liveness::Leaving, recent, active_since(LATER - UNANSWERED_MAX)),
-        (lost, recent, active_since(NOW)),
+        (failed, recent, active_since(NOW)),
     ] {
         let presence = |holder: &LeaseHolder| if *holder == b { of_b } else { of_c };
         let mut history = returned(&[&b, &c]);

@@ -122,7 +122,7 @@ fn redirect(stream: &mut dyn Write) -> std::io::Result<()> {
 }
 
 /// Sends nothing, so that requests wait.
-fn silence(_: &mut dyn Write) -> std::io::Result<()> {
+fn no_response(_: &mut dyn Write) -> std::io::Result<()> {
     loop {
         std::thread::park();
     }
@@ -172,7 +172,7 @@ async fn forged_responses_of_a_node_end_in_an_error() {
 async fn one_user_does_not_hold_the_reports_of_all() {
     const REQUESTS: usize = 20;
     const SHARE: usize = 16;
-    let cluster = cluster_with(silence).await;
+    let cluster = cluster_with(no_response).await;
     cluster.create(NODES, &named("Node", "two")).await;
     let rules = json!([{"apiGroups": [""], "resources": ["nodes/observation"], "verbs": ["get"]}]);
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
