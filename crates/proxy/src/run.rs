@@ -182,15 +182,7 @@ async fn start<D: Dataplane + Send + 'static>(
     )
     .check_departed(departed_sender)
     .watch_nodes_by(node_watch);
-    let runtime = tokio::runtime::Handle::current();
-    let (ended, mut end) = oneshot::channel();
-    std::thread::Builder::new()
-        .name("proxy-plan".to_owned())
-        .spawn(move || {
-            // The receiver is gone if `run` was dropped.
-            ended.send(worker.run(receiver, change_sender, &runtime)).ok();
-        })
-        .map_err(ProxyError::Thread)?;
+    let mut end = start_worker(worker, receiver, change_sender)?;
 
     tokio::select! {
         () = shutdown => {}
@@ -205,6 +197,24 @@ async fn start<D: Dataplane + Send + 'static>(
     end.await.map_err(|_| ProxyError::WorkerEnded)??;
     tracing::info!("exited; the rules stay in the kernel");
     Ok(())
+}
+
+/// Starts the thread of the worker. The returned channel receives the result of the worker.
+fn start_worker<D: Dataplane + Send + 'static>(
+    worker: Worker<D>,
+    updates: mpsc::Receiver<Update>,
+    change_sender: WeakSender<Update>,
+) -> Result<oneshot::Receiver<Result<(), DataplaneError>>, ProxyError> {
+    let runtime = tokio::runtime::Handle::current();
+    let (ended, end) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("proxy-plan".to_owned())
+        .spawn(move || {
+            // The receiver does not exist any more if `run` was dropped.
+            ended.send(worker.run(updates, change_sender, &runtime)).ok();
+        })
+        .map_err(ProxyError::Thread)?;
+    Ok(end)
 }
 
 fn start_servers(

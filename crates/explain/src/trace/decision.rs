@@ -158,17 +158,7 @@ impl Connection<'_> {
         if seen.contains(&fingerprint) {
             return (fingerprint, None);
         }
-        let mut path = Path {
-            nodes: vec![node.name.clone()],
-            addresses: vec![packet.destination],
-            source: Some(packet.source),
-            steps: vec![deciding_nodes.reason.clone()],
-            endpoints: Vec::new(),
-            excluded: Vec::new(),
-            affinity_seconds: None,
-            verdict: Verdict::NotAService,
-            reason: String::new(),
-        };
+        let mut path = path_without_decision(node, deciding_nodes, packet);
         if let Some(next) = &next {
             path.steps.push(self.hop(next));
         }
@@ -303,4 +293,19 @@ fn plan_with_objects(settings: &ClusterSettings, objects: &Objects<'_>, node: &P
     let mut plan = settings.plan(node);
     objects.fill(&mut plan);
     plan
+}
+
+/// Returns the path of a packet that a node decides about, before the decision.
+fn path_without_decision(node: &PlanNode, deciding_nodes: &DecidingNodes, packet: &Packet) -> Path {
+    Path {
+        nodes: vec![node.name.clone()],
+        addresses: vec![packet.destination],
+        source: Some(packet.source),
+        steps: vec![deciding_nodes.reason.clone()],
+        endpoints: Vec::new(),
+        excluded: Vec::new(),
+        affinity_seconds: None,
+        verdict: Verdict::NotAService,
+        reason: String::new(),
+    }
 }
