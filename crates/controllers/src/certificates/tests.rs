@@ -99,8 +99,8 @@ fn node_requests_are_recognized_by_names_usages_and_groups() {
 }
 
 #[test]
-fn other_requests_need_manual_approval() {
-    let strangers = [
+fn other_requests_of_nodes_need_manual_approval() {
+    let others = [
         // Name of another Node.
         object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n2"),
         object(
@@ -136,7 +136,20 @@ fn other_requests_need_manual_approval() {
             &["kubernetes"],
             "system:node:n1",
         ),
-        // Privileged users, and senders that are not Nodes.
+        object(CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n1"),
+    ];
+    for other in others {
+        assert_eq!(recognize(&other), None, "{:?}", other.spec);
+    }
+    let mut usages = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
+    usages.spec.usages.push("server auth".to_owned());
+    assert_eq!(recognize(&usages), None);
+}
+
+#[test]
+fn other_requests_of_components_need_manual_approval() {
+    let others = [
+        // A privileged user.
         object(
             NODE_PART_SIGNER,
             "system:kube-controller-manager",
@@ -144,7 +157,7 @@ fn other_requests_need_manual_approval() {
             &[],
             "system:node:n1",
         ),
-        // Components: the former shared user, another node's, another component's group, an extra group, a
+        // The former shared user, another node's, another component's group, an extra group, a
         // sender that is not an agent.
         object(
             NODE_PART_SIGNER,
@@ -188,14 +201,10 @@ fn other_requests_need_manual_approval() {
             &[],
             TOKEN,
         ),
-        object(CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n1"),
     ];
-    for stranger in strangers {
-        assert_eq!(recognize(&stranger), None, "{:?}", stranger.spec);
+    for other in others {
+        assert_eq!(recognize(&other), None, "{:?}", other.spec);
     }
-    let mut usages = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
-    usages.spec.usages.push("server auth".to_owned());
-    assert_eq!(recognize(&usages), None);
 }
 
 fn node(name: &str, addresses: &[&str]) -> Node {
