@@ -433,7 +433,7 @@ fn nftables_serves_with_a_full_map() {
     });
 }
 
-/// A process that falls back ends the programs of the former one, which would serve former endpoints.
+/// A process that falls back ends the programs of the former process, which would serve former endpoints.
 #[test]
 fn failure_ends_programs_of_former_process() {
     testbed::in_namespace(|| {

@@ -25,7 +25,7 @@ pub(crate) enum State {
     Listening,
     /// A process listens at loopback addresses only.
     LoopbackOnly(IpAddr),
-    /// A process listens at other addresses than this one of the endpoint.
+    /// A process listens at addresses other than that of the endpoint.
     OtherAddress {
         /// Address of the endpoint without a listener.
         endpoint: IpAddr,

@@ -73,7 +73,7 @@ impl Directory {
     /// Opens the directory at a relative path, and creates missing parts of it.
     ///
     /// # Errors
-    /// `EINVAL` for a path with other parts than names; `ELOOP` or `ENOTDIR` for a symbolic link.
+    /// `EINVAL` for a path with parts other than names; `ELOOP` or `ENOTDIR` for a symbolic link.
     pub fn ensure_directory(&self, path: &Path, mode: u32) -> io::Result<Self> {
         let mut directory = self.clone_descriptor()?;
         for part in path.components() {

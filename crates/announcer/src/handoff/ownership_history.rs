@@ -238,8 +238,8 @@ impl OwnershipHistory {
         }
     }
 
-    /// Returns the addresses for [`OwnershipHistory::restore_after_crash`]: owned ones, and former ones with
-    /// an incomplete chain.
+    /// Returns the addresses for [`OwnershipHistory::restore_after_crash`]: addresses that this node owns, and former
+    /// ones with an incomplete chain.
     pub(crate) fn persisted_addresses(&self) -> impl Iterator<Item = IpAddr> {
         let uncertain = self
             .by_address

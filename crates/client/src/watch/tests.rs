@@ -116,7 +116,7 @@ async fn pages_then_watch_then_resume_from_the_last_revision() {
     );
 }
 
-/// As with some hundred objects of the maximum size, whose page is larger than a response may be.
+/// As with several hundred objects of the maximum size, whose page is larger than a response may be.
 #[tokio::test]
 async fn page_that_is_too_large_is_read_in_smaller_ones() {
     let script = vec![

@@ -267,7 +267,7 @@ fn set_option(
 /// Wakes a worker that waits in [`Batch::receive`], which then returns an empty batch.
 pub(super) fn wake(socket: &UdpSocket) {
     // SAFETY: the call has no pointers. On a socket without peer it fails with ENOTCONN, but ends
-    // receiving all the same.
+    // receiving nevertheless.
     let result = unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RD) };
     tracing::trace!(result, "shutdown of a receiving socket");
 }

@@ -5,7 +5,7 @@
 
 use super::refusal::RequestRefusal;
 
-/// Maximum number of fields of a header section. Browsers send some twenty.
+/// Maximum number of fields of a header section. Browsers send about twenty.
 pub const FIELDS_MAX: usize = 100;
 /// Maximum size of a header section with its request line. Servers commonly accept 8 to 64 kB.
 pub const HEAD_BYTES_MAX: usize = 32 << 10;

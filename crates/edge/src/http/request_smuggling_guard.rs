@@ -157,7 +157,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
         }
     }
 
-    /// Passes all bytes unchanged and records no activity, for other protocols than HTTP/1.
+    /// Passes all bytes unchanged and records no activity, for protocols other than HTTP/1.
     pub(super) fn pass_all(&mut self) {
         self.framing.tunnel();
         self.notes_writes = false;

@@ -96,7 +96,7 @@ impl Direction {
     /// Copies data. Completes when all data is written and the writer is shut down.
     ///
     /// With `may_defer`, the shutdown usually waits. `is_last` states that the other direction has no more data either,
-    /// so that both connections are closed anyway.
+    /// so that both connections are closed in any case.
     pub(super) fn poll<F: RelayStream, T: RelayStream>(
         &mut self,
         cx: &mut Context<'_>,

@@ -82,7 +82,7 @@ fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
     })
 }
 
-/// Reports that no endpoint is local on any node: hand-made slices without `nodeName`, or with other names than those
+/// Reports that no endpoint is local on any node: hand-made slices without `nodeName`, or with names other than those
 /// of the Nodes.
 fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
     let nodes = nodes_with_endpoints(subject);

@@ -178,9 +178,9 @@ impl PacketTracer {
         }
     }
 
-    /// Returns the events of the first packet of the flow, which arrive within `timeout`. Events of the own table, and of
-    /// retransmissions, are left out. The kernel sends events before the packet goes on, so no time is needed for a
-    /// packet that has a response.
+    /// Returns the events of the first packet of the flow, which arrive within `timeout`. Events of Portolan's table,
+    /// and of retransmissions, are left out. The kernel sends events before the packet goes on, so no time is needed
+    /// for a packet that has a response.
     ///
     /// # Errors
     ///

@@ -219,7 +219,7 @@ fn proxy_works_with_server_1_33() {
     });
 }
 
-/// ServiceCIDRs are looked for again after some seconds.
+/// ServiceCIDRs are looked for again after a few seconds.
 #[test]
 fn proxy_notices_an_upgrade_from_1_30_to_1_33() {
     in_namespace(|| {

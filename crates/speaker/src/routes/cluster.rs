@@ -249,7 +249,7 @@ impl Cluster {
 
 /// Returns the addresses that the assigner has recorded.
 fn assigned(service: &Service) -> BTreeSet<IpAddr> {
-    // Nodes have their own addresses anyway.
+    // Nodes already have their own addresses.
     let is_ours = |condition: &Condition| {
         condition.kind == ASSIGNED_CONDITION
             && condition.status == "True"

@@ -346,7 +346,7 @@ impl Speaker {
                 self.ending.spawn(session.stop(reason));
             }
         }
-        // A session to the same peer must not start before the end of the former one.
+        // A session to the same peer must not start before the end of the former session.
         while self.ending.join_next().await.is_some() {}
         self.reports.retain(|name, _| desired.contains_key(name));
         let bfd = desired

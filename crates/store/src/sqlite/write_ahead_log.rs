@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Size of an extension in bytes: some hundred commits, and a few milliseconds of disk time.
+/// Size of an extension in bytes: several hundred commits, and a few milliseconds of disk time.
 const STEP_BYTES: u64 = 4 << 20;
 /// Size of a write of zeros in bytes.
 const BLOCK_BYTES: usize = 64 << 10;

@@ -42,7 +42,7 @@ fn dropping(connection: &mut Connection) -> Vec<RuleFamily> {
         .collect()
 }
 
-/// Tables of own rules.
+/// Tables of the announcer's rules.
 fn tables(connection: &mut Connection) -> Vec<RouteTable> {
     let rules = connection.rules().expect("rules").into_iter();
     rules

@@ -117,7 +117,7 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     validate_links(errors, &texts(spec, "interfaces"), &path.child("interfaces"));
 }
 
-/// Validates a pool of node addresses. Nodes have their addresses anyway, so there is nothing to announce.
+/// Validates a pool of node addresses. Nodes already have their addresses, so none is announced.
 fn validate_node_addresses(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     for field in ["addresses", "interfaces"] {
         if !items(spec, field).is_empty() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// a component, and bounds the memory of one client.
 pub(super) const STREAMS_MAX: u32 = 250;
 
-/// Maximum size of the headers of a request: a token of some kilobytes, and cookies, which clients should not send.
+/// Maximum size of the headers of a request: a token of a few kilobytes, and cookies, which clients should not send.
 pub(super) const HEADER_BYTES_MAX: u32 = 64 << 10;
 
 /// Maximum size of the read buffer of an HTTP/1 connection: a whole header block and part of a body.

@@ -50,7 +50,8 @@ const FLOWS_PARAMETERS: [&str; 6] = [
 ];
 /// Maximum number of characters of a parameter: a namespace and a name of 253 characters each, with a slash.
 const PARAMETER_CHARACTERS_MAX: usize = 507;
-/// Timeout of a whole report. A report waits at most 10 s for other reports of the agent, and probes take some seconds.
+/// Timeout of a whole report. A report waits at most 10 s for other reports of the agent, and probes take a few
+/// seconds.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time within which a client must receive a report: 8 MiB at 140 kB/s. After that, the memory is released, and the
 /// response is incomplete.

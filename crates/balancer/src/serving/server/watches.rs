@@ -12,7 +12,7 @@ use crate::serving::state::EdgeState;
 /// Capacity of the channel between a watch and the loop.
 const WATCH_EVENTS_MAX: usize = 1_024;
 
-/// Watches of the own Node, of Services and of EndpointSlices.
+/// Watches of this Node, of Services and of EndpointSlices.
 pub(super) struct Watches {
     client: Client,
     /// The own Node, for its zone.

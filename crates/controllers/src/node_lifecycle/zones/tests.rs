@@ -9,7 +9,7 @@ fn zone(name: &str) -> Zone {
     }
 }
 
-/// Returns the number of Nodes with granted eviction after some seconds, with one check per second.
+/// Returns the number of Nodes with granted eviction after a few seconds, with one check per second.
 fn left_after(zones: &[(&str, usize, usize)], seconds: u64) -> usize {
     let settings = Settings::default();
     let start = Instant::now();

@@ -119,7 +119,7 @@ fn transactions_on_other_tables_need_no_repair() {
         write_elsewhere();
         put(&mut plan, 1, 5);
         update(&mut plan, &mut dataplane);
-        // A foreign set in the own table is harmless and stays.
+        // A foreign set in Portolan's table is harmless and stays.
         let foreign = netlink::nftables::Set {
             name: "foreign".to_owned(),
             ..Map::ClusterIps.set(Family::V4)
@@ -168,7 +168,7 @@ fn floods_on_other_tables_lose_no_notification() {
             changes.len() == 2 && changes.iter().all(is_transaction),
             "{changes:?}"
         );
-        // A flood on the own table overflows the queue.
+        // A flood of changes in Portolan's table overflows the queue.
         flood(TABLE);
         let mut changes = read_changes(&mut monitor);
         while let more = monitor.read().unwrap()

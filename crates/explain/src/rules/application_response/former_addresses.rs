@@ -45,7 +45,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Option<Finding> {
     })
 }
 
-/// Returns the finding for a DNS server that answers the name of the Service with other addresses than its cluster IPs.
+/// Returns the finding for a DNS server that answers the name of the Service with addresses other than its cluster IPs.
 pub(super) fn of_dns(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
     let service = subject.service;
     let cluster_ips = service.cluster_ips();

@@ -37,7 +37,7 @@ const fn returning(bytes: u32) -> sock_filter {
     step(BPF_RET | BPF_K, 0, 0, bytes)
 }
 
-/// Returns the filter of a monitor for one table and the port ID of the own socket.
+/// Returns the filter of a monitor for one table and the port ID of this socket.
 pub(super) fn steps(table: &str, own_port: u32) -> Vec<sock_filter> {
     let mut steps = vec![
         step(BPF_LD | BPF_W | BPF_ABS, 0, 0, PORT_OFFSET),

@@ -382,5 +382,8 @@ fn node_addresses_are_served_on_their_node_only() {
     state.set_node_addresses(["192.0.2.10".parse().expect("an address")].into());
     rebuild(&mut state);
     assert_eq!(class_settings(&state).addresses.len(), 1);
-    assert!(state.added_addresses().is_empty(), "the node has it anyway");
+    assert!(
+        state.added_addresses().is_empty(),
+        "the node already has the address"
+    );
 }
