@@ -199,8 +199,8 @@ async fn error_event_410_lists_again() {
 
 #[tokio::test]
 async fn malformed_object_does_not_affect_its_list() {
-    let bad = r#"{"metadata":{"name":"bad","namespace":"n"},"spec":{"ports":"none"}}"#.to_owned();
-    let (address, _) = scripted(vec![list(&[service("a", 1), bad, service("c", 3)], 10, "")]).await;
+    let invalid = r#"{"metadata":{"name":"bad","namespace":"n"},"spec":{"ports":"none"}}"#.to_owned();
+    let (address, _) = scripted(vec![list(&[service("a", 1), invalid, service("c", 3)], 10, "")]).await;
     assert_eq!(seen(&client_of(address), 4).await, ["+a", "!bad", "+c", "="]);
 }
 

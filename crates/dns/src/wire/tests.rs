@@ -89,15 +89,15 @@ fn rejects_malformed_options() {
 
 #[test]
 fn rejects_messages_that_are_not_queries() {
-    let good = query("a.b", kind::A);
+    let valid = query("a.b", kind::A);
     let changed = |at: usize, octet: u8| {
-        let mut message = good.clone();
+        let mut message = valid.clone();
         message[at] = octet;
         parse_query(&message).err()
     };
     let with = |flags, code| Some(Reject::WithResponse { id: 7, flags, code });
     assert_eq!(
-        parse_query(&good[..11]).err(),
+        parse_query(&valid[..11]).err(),
         Some(Reject::WithoutResponse),
         "no whole header"
     );
@@ -118,7 +118,7 @@ fn rejects_messages_that_are_not_queries() {
             "{subject}"
         );
     }
-    let two_opt = [&good[..], &good[good.len() - 11..]].concat();
+    let two_opt = [&valid[..], &valid[valid.len() - 11..]].concat();
     assert!(
         parse_query(&{
             let mut message = two_opt;
@@ -292,7 +292,7 @@ fn names_may_point_to_earlier_names_only() {
     let read = |message: Vec<u8>| RelayedMessage::read(&message, 7, &sent).map(|_| ());
     let question: &[u8] = &[0xC0, 12];
     // The question is at 12 to 27: the first record's TTL is at 33, its content at 39.
-    let good = [
+    let valid = [
         (kind::MX, &b"\0\x05\x02mx\xC0\x0E"[..], 41, "the exchange"),
         (
             kind::CNAME,
@@ -313,7 +313,7 @@ fn names_may_point_to_earlier_names_only() {
             "an SOA's second name",
         ),
     ];
-    for (kind, content, target, subject) in good {
+    for (kind, content, target, subject) in valid {
         assert_eq!(
             read(pointing(question, kind, content, &[0xC0, target])),
             Ok(()),
@@ -321,7 +321,7 @@ fn names_may_point_to_earlier_names_only() {
         );
     }
     let alias: &[u8] = b"\x01b\0";
-    let bad = [
+    let invalid = [
         (
             &[0xC0, 4][..],
             kind::CNAME,
@@ -369,7 +369,7 @@ fn names_may_point_to_earlier_names_only() {
             "an owner that points forward",
         ),
     ];
-    for (owner, kind, content, second, subject) in bad {
+    for (owner, kind, content, second, subject) in invalid {
         assert_eq!(
             read(pointing(owner, kind, content, second)),
             Err(RelayError::Malformed),

@@ -194,12 +194,12 @@ async fn zone_may_have_resolvers_of_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_or_silent_resolver_is_skipped() {
-    let good = Resolver::start(Behaviour::Answers(200, 0)).await;
-    for bad in [Behaviour::Fails, Behaviour::SendsNothing] {
-        let bad = Resolver::start(bad).await;
-        let server = serve(settings(&[&bad, &good]));
+    let working = Resolver::start(Behaviour::Answers(200, 0)).await;
+    for failing in [Behaviour::Fails, Behaviour::SendsNothing] {
+        let failing = Resolver::start(failing).await;
+        let server = serve(settings(&[&failing, &working]));
         assert_eq!(query(&server, "a.example.").await.code, 0);
-        assert_eq!(bad.queries(), 1);
+        assert_eq!(failing.queries(), 1);
     }
     let failing = Resolver::start(Behaviour::Fails).await;
     let server = serve(settings(&[&failing]));

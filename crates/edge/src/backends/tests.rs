@@ -46,18 +46,18 @@ fn ejects_failing_backends_but_never_all() {
     let (settings, listener) = (service(), listener(Frontend::Tcp, 2));
     let backends = Backends::default();
     backends.set(&settings, &listener, None);
-    let [bad, good] = [0, 1].map(|number| backends.all()[number].clone());
-    (0..3).for_each(|_| backends.record_connect(&bad, false));
+    let [failing, working] = [0, 1].map(|number| backends.all()[number].clone());
+    (0..3).for_each(|_| backends.record_connect(&failing, false));
     assert_eq!(
         addresses((0..3).map(|_| backends.choose(client(1), &[]))),
-        [good.address; 3]
+        [working.address; 3]
     );
-    (0..3).for_each(|_| backends.record_connect(&good, false));
+    (0..3).for_each(|_| backends.record_connect(&working, false));
     assert!(backends.choose(client(1), &[]).is_some());
-    backends.record_connect(&bad, true);
+    backends.record_connect(&failing, true);
     assert_eq!(
         addresses((0..3).map(|_| backends.choose(client(1), &[]))),
-        [bad.address; 3]
+        [failing.address; 3]
     );
 }
 

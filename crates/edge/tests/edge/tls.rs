@@ -135,12 +135,12 @@ fn uses_new_certificates_at_once_and_invalid_ones_never() {
     fixture.apply();
     connect(&fixture, &any_trusting(&new), "shop.test").expect("a handshake");
     assert_eq!(exchange(&mut early, "still here").expect("an echo"), "still here");
-    let bad = Arc::new(Certificate {
+    let invalid = Arc::new(Certificate {
         source: new.source.clone(),
         chain_pem: new.chain_pem.clone(),
         key_pem: old.key_pem.clone(),
     });
-    fixture.service.listeners[0].frontend = Frontend::Ssl(tls(&[&bad]));
+    fixture.service.listeners[0].frontend = Frontend::Ssl(tls(&[&invalid]));
     fixture.apply();
     connect(&fixture, &any_trusting(&new), "shop.test").expect("a handshake with the former certificate");
     let port = fixture.address().port();

@@ -84,10 +84,10 @@ fn unsupported_requests_get_their_statuses() {
 fn smuggled_requests_are_rejected() {
     let backend = Backend::echoing();
     let served = served(&[backend.address]);
-    let good = "POST /good HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab";
-    let bad = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\nTransfer-Encoding: chunked\r\n\r\n\
+    let valid = "POST /good HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab";
+    let invalid = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\nTransfer-Encoding: chunked\r\n\r\n\
         0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
-    let answers = exchange(served.address, format!("{good}{bad}"));
+    let answers = exchange(served.address, format!("{valid}{invalid}"));
     assert_status(&answers, 200);
     assert_eq!(answers.matches("HTTP/1.1 400 ").count(), 1, "{answers}");
     let [request] = &backend.recorded()[..] else {

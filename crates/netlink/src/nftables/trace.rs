@@ -16,8 +16,8 @@ use super::wire;
 
 /// `NFNLGRP_NFTRACE`.
 const GROUP: u32 = 9;
-/// Maximum number of trace events that one call returns. A packet meets a few dozen rules of Portolan, and some
-/// hundreds of others.
+/// Maximum number of trace events that one call returns. A packet meets a few dozen rules of Portolan, and several
+/// hundred rules of other programs.
 const EVENTS_MAX: usize = 4_096;
 /// Maximum number of datagrams that one call reads. Other programs can trace at the same time.
 const DATAGRAMS_MAX: usize = 16_384;
