@@ -186,8 +186,8 @@ async fn review(server: &Config, token: &str) -> Result<User, Refusal> {
 pub async fn user_name(client: &Client) -> Result<String, ClientError> {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-    let answer = client.request(Method::POST, path, JSON, Some(&review)).await?;
-    let name = answer["status"]["userInfo"]["username"].as_str();
+    let response = client.request(Method::POST, path, JSON, Some(&review)).await?;
+    let name = response["status"]["userInfo"]["username"].as_str();
     Ok(name.unwrap_or_default().to_owned())
 }
 
@@ -210,8 +210,8 @@ async fn is_allowed(client: &Client, attributes: Value) -> Result<bool, ClientEr
         "spec": {"resourceAttributes": attributes},
     });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-    let answer: Value = client.request(Method::POST, path, JSON, Some(&review)).await?;
-    Ok(answer["status"]["allowed"] == true)
+    let response: Value = client.request(Method::POST, path, JSON, Some(&review)).await?;
+    Ok(response["status"]["allowed"] == true)
 }
 
 fn refusal(error: &ClientError) -> Refusal {

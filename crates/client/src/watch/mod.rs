@@ -196,13 +196,13 @@ impl<T: Resource> Watch<T> {
             State::Idle { revision } => {
                 let revision = revision.clone();
                 let path = self.watch_path(&revision);
-                let answer = self
+                let response = self
                     .client
                     .open(Method::GET, &path, JSON, bytes::Bytes::new())
                     .await?;
                 self.state = State::Watching {
                     revision,
-                    lines: Lines::new(path, answer.into_body()),
+                    lines: Lines::new(path, response.into_body()),
                 };
                 Ok(())
             }

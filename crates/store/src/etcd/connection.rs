@@ -166,9 +166,9 @@ pub(super) fn store_error(status: &Status) -> StoreError {
     }
 }
 
-async fn with_timeout<T>(answering: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
-    match tokio::time::timeout(REQUEST_TIMEOUT, answering).await {
-        Ok(answer) => answer,
+async fn with_timeout<T>(exchange: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
+        Ok(result) => result,
         Err(_) => Err(Status::deadline_exceeded(format!(
             "no response within {REQUEST_TIMEOUT:?}"
         ))),

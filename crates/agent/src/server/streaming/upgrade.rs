@@ -88,21 +88,21 @@ impl Upgrade {
         })?;
         let mut response = Response::new(());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        let answer = response.headers_mut();
-        answer.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        let response_headers = response.headers_mut();
+        response_headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         if !client.is_empty() {
-            answer.insert(header, HeaderValue::from_static(protocol));
+            response_headers.insert(header, HeaderValue::from_static(protocol));
         }
         match (transport, key) {
             (Transport::WebSocket, Some(key)) => {
-                answer.insert(UPGRADE, HeaderValue::from_static("websocket"));
+                response_headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
                 // The digest in base64 is always a valid value.
                 if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) {
-                    answer.insert(SEC_WEBSOCKET_ACCEPT, accept);
+                    response_headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
                 }
             }
             _ => {
-                answer.insert(UPGRADE, HeaderValue::from_static(SPDY));
+                response_headers.insert(UPGRADE, HeaderValue::from_static(SPDY));
             }
         }
         Ok(Self {
