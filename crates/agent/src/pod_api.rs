@@ -51,7 +51,7 @@ pub(crate) async fn patch_status(
     Ok(version.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
-/// Deletes a Pod without a grace period. Succeeds if it is gone already.
+/// Deletes a Pod without a grace period. Succeeds if it does not exist.
 ///
 /// # Errors
 /// Errors of the request. A Pod with another UID is a conflict.

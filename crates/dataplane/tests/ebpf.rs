@@ -74,7 +74,7 @@ fn serve_endpoints() {
         let listener = TcpListener::bind((address, ENDPOINT_PORT)).unwrap();
         thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
-                // A client that is gone fails itself.
+                // A client that has disconnected reports the failure itself.
                 stream.write_all(address.as_bytes()).ok();
             }
         });

@@ -95,7 +95,7 @@ impl Drop for Pipe {
                 idle.extend(ends);
             }
         });
-        // When a thread exits, its storage may be gone already.
+        // When a thread exits, its storage may already be destroyed.
         if returned.is_err() {
             tracing::trace!("pipe closed with its thread");
         }

@@ -144,7 +144,7 @@ async fn serve_http(
 async fn serve_datagrams(settings: Arc<Settings>, socket: UdpSocket, port: u16) {
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     loop {
-        // Errors here are ICMP errors for earlier datagrams, whose client is gone.
+        // Errors here are ICMP errors for earlier datagrams, whose client has disconnected.
         let Ok((_, client)) = socket.recv_from(&mut buffer).await else {
             continue;
         };

@@ -135,7 +135,7 @@ pub fn route_loopback(link: &LinkName) {
     write_sysctl(&format!("net/ipv4/conf/{link}/route_localnet"), "1");
 }
 
-/// Deletes the link of a Pod, and with it its addresses and routes. Succeeds if it is gone.
+/// Deletes the link of a Pod, and with it its addresses and routes. Succeeds if it does not exist.
 ///
 /// # Errors
 /// Errors of the kernel.

@@ -398,7 +398,7 @@ impl ProcessTable {
         }
     }
 
-    /// Sends a message. After a write error the agent counts as gone; the next one receives the state first.
+    /// Sends a message. After a write error the agent counts as disconnected; the next one receives the state first.
     fn send(&mut self, message: &Message) {
         let Some(agent) = &mut self.agent else { return };
         let sent = message.encode().and_then(|line| agent.write_all(&line));

@@ -190,7 +190,7 @@ impl Directory {
         Ok(entries)
     }
 
-    /// Removes a name with everything below it. A symbolic link is removed itself. Succeeds if the name is gone.
+    /// Removes a name with everything below it. A symbolic link is removed itself. Succeeds if the name does not exist.
     ///
     /// # Errors
     /// `InvalidData` for a tree that is deeper than the agent creates, and those of `unlinkat(2)`.

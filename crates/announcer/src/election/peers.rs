@@ -67,7 +67,7 @@ impl PeerTable {
         }
     }
 
-    /// Returns the liveness of a process. A process that another one has replaced is gone.
+    /// Returns the liveness of a process. A process that another one has replaced counts as removed.
     pub(super) fn process_liveness(&self, now: Time, process: &LeaseHolder) -> Liveness {
         if self.is(&process.name, |peer| peer.is_process(process.incarnation)) {
             self.liveness(now, &process.name)

@@ -336,7 +336,7 @@ fn restrict_kernel_arp(link: &str) {
     }
 }
 
-/// Queues requests until the socket fails, for instance because its link is gone.
+/// Queues requests until the socket fails, for instance because its link was removed.
 async fn read(socket: Arc<AsyncFd<PacketSocket>>, link: u32, sender: Sender<ReceivedRequest>) {
     let mut frame = [0; FRAME_BYTES_MAX];
     loop {

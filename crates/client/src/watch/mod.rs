@@ -1,9 +1,10 @@
 //! List-watch: an endless stream of the current state of a collection.
 //!
 //! The collection is listed in pages, then watched from the revision of the list. A broken watch is resumed. If its
-//! revision is gone (410), or newer than the server's history, the collection is listed again. Objects that vanished
-//! meanwhile are reported as deletions. A consumer that applies all events is therefore never wrong, only late. A
-//! refused request (403) reports nothing: the objects that were reported stay until a list shows that they are gone.
+//! revision was compacted (410), or is newer than the server's history, the collection is listed again. Objects that
+//! vanished meanwhile are reported as deletions. A consumer that applies all events is therefore never wrong, only
+//! late. A refused request (403) reports nothing: the objects that were reported stay until a list does not contain
+//! them.
 
 mod keys;
 mod shared;
@@ -300,7 +301,7 @@ impl<T: Resource> Watch<T> {
             continue_token: String::new(),
             seen: Keys::default(),
         };
-        // Objects of the first pages are reported although the list was not finished: they may be gone before the
+        // Objects of the first pages are reported although the list was not finished: they may be deleted before the
         // next list.
         if let State::Listing { seen, .. } = std::mem::replace(&mut self.state, listing) {
             self.known.extend(seen);

@@ -138,7 +138,7 @@ pub(crate) fn differences(objects: &Objects, node_healths: &NodeHealths) -> Vec<
             .flatten()
             .filter_map(|owner| owner["uid"].as_str());
         for uid in gone.filter(|uid| !uids.contains(uid)) {
-            wrong.push(format!("{key:?} names {uid} as its owner, which is gone"));
+            wrong.push(format!("{key:?} names {uid} as its owner, which does not exist"));
         }
         if key.0 == "services" && !object["metadata"]["deletionTimestamp"].is_null() {
             wrong.push(format!("{key:?} is still being deleted"));
@@ -187,7 +187,7 @@ fn check_cidrs(wrong: &mut Vec<String>, objects: &Objects) {
             ("False", would_orphan(objects, cidr))
         };
         if !is_held || ready_of(cidr) != expected || !is_right {
-            wrong.push(format!("{name} should be {expected}, or gone: {cidr}"));
+            wrong.push(format!("{name} should be {expected}, or deleted: {cidr}"));
         }
     }
 }

@@ -110,7 +110,7 @@ impl NftablesDataplane {
                 Err(error) => tracing::debug!(%error, "reported element changed again"),
             }
         }
-        // An undesired element that cannot be deleted is usually gone already.
+        // An undesired element that cannot be deleted usually no longer exists.
         desired.is_none()
     }
 

@@ -107,7 +107,7 @@ fn serve(pod: &Member, address: IpAddr) {
     let name = pod.name;
     thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
-            // The client may be gone already and then fails itself.
+            // A client that has already disconnected reports the failure itself.
             TcpStream::from(stream).write_all(name.as_bytes()).ok();
         }
     });

@@ -165,7 +165,7 @@ impl Member {
                 let answer = move |peer: SocketAddr| format!("{at} {}", peer.ip());
                 thread::spawn(move || {
                     while let Ok((mut stream, peer)) = listener.accept() {
-                        // The client may be gone already and then fails itself.
+                        // A client that has already disconnected reports the failure itself.
                         stream.write_all(answer(peer).as_bytes()).ok();
                     }
                 });

@@ -124,7 +124,7 @@ fn predecessor_continues_to_serve_if_its_successor_exits_at_once() {
     let last = Fixture::with(options(), settings);
     drain(&former.edge);
     assert_eq!(last.chosen_backend().expect("a backend"), "a");
-    crate::fixture::wait_until("the predecessor is known to be gone", || {
+    crate::fixture::wait_until("the exit of the predecessor is known", || {
         !last.edge.has_predecessor()
     });
 }

@@ -68,7 +68,7 @@ fn removes_idle_flows() {
     let fixture = Fixture::new(settings);
     let client = client(&fixture);
     request(&client, "x").expect("a response");
-    wait_until("the flow is gone", || {
+    wait_until("the flow has ended", || {
         fixture.metric("portolan_edge_connections", "") == Some(0)
     });
     assert_eq!(request(&client, "x").expect("a response"), "a x");

@@ -70,7 +70,7 @@ fn replacing_the_secret_moves_no_client() {
     let new = cookie(&with_cookie(&served, &old)).unwrap();
     assert_ne!(new, old);
     assert_eq!(cookie(&with_cookie(&served, &new)), None);
-    // … which stays valid when the old secret is gone.
+    // … which stays valid when the old secret is removed.
     served.edge.set_sticky_secrets(&secrets("new", None));
     assert_eq!(cookie(&with_cookie(&served, &new)), None);
     let counts = [one.recorded().len(), other.recorded().len()];

@@ -118,7 +118,7 @@ fn outdated(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// Reports that the slices have an endpoint whose Pod is gone, or lack a Pod that is ready.
+/// Reports that the slices have an endpoint whose Pod was deleted, or lack a Pod that is ready.
 fn partly_outdated(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     if !service.has_selector() || subject.active().next().is_none() {

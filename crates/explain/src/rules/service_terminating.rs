@@ -74,7 +74,7 @@ fn terminating(subject: &Subject<'_>) -> Finding {
             "metadata.deletionTimestamp",
             format!("Service {} is being deleted since {since}", service.name),
             format!(
-                "Create the Service again when it is gone: {}",
+                "Create the Service again after its deletion: {}",
                 kubectl::command("get", service.0)
             ),
         )
@@ -87,7 +87,7 @@ fn terminating(subject: &Subject<'_>) -> Finding {
                 finalizers.join(", ")
             ),
             format!(
-                "Start the controller that owns the finalizer. If it is gone for good, free its resources and remove the finalizer: {}",
+                "Start the controller that owns the finalizer. If the controller does not return, free its resources and remove the finalizer: {}",
                 kubectl::remove(service.0, "/metadata/finalizers")
             ),
         )

@@ -46,7 +46,7 @@ impl Key {
     }
 }
 
-/// Reason why an entry is gone.
+/// Reason why an entry no longer exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The connection had replies.
@@ -178,7 +178,7 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Starts an interval: the numbers of the previous one are gone.
+    /// Starts an interval: the numbers of the previous one are dropped.
     pub fn begin_interval(&mut self) {
         self.ended.clear();
         self.began_at = self.at;
@@ -232,7 +232,7 @@ impl Tracker {
         self.ended.push(flow);
     }
 
-    /// Ends a sample. Flows that are not in it are gone.
+    /// Ends a sample. Flows that are not in it have ended.
     pub fn end_sample(&mut self) {
         let (sample, at) = (self.sample, self.at);
         let gone = self.flows.extract_if(|_, flow| flow.sample != sample);

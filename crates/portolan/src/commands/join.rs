@@ -164,7 +164,7 @@ impl Flags {
         .into())
     }
 
-    /// Returns true if a token is given. The token file of a node that has joined may be gone.
+    /// Returns true if a token is given. The token file of a node that has joined may be deleted.
     fn has_token(&self) -> bool {
         let exists = |file: &PathBuf| file.as_os_str() == STANDARD_INPUT || file.exists();
         self.token.is_some() || self.token_file.as_ref().is_some_and(exists)

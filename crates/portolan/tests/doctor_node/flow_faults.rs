@@ -86,7 +86,7 @@ fn faults_of_flows_are_found() {
             send_from_pod(&world);
             endpoints_of_flows(&world).contains(&OTHER_POD.to_string())
         });
-        // A proxy that is gone deletes no flows of former endpoints.
+        // A stopped proxy deletes no flows of former endpoints.
         world.kill_proxy();
         let slice = format!("{SLICES}/datagrams-1");
         let moved = json!({"endpoints": endpoints(POD, NODE)});

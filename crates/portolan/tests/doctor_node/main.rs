@@ -82,7 +82,7 @@ fn answer(mut stream: TcpStream) {
         "400 Bad Request"
     };
     let response = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    // A client that has gone reads no response.
+    // A client that has disconnected reads no response.
     if read.is_ok() && stream.write_all(response.as_bytes()).is_err() {
         println!("response not sent");
     }

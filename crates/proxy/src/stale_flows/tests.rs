@@ -169,7 +169,7 @@ fn flows_through_a_range_are_stale_without_their_endpoint() {
     let stale = |destination, endpoint| scope.is_stale(&plan, &flow(destination, endpoint));
     assert!(
         stale("10.96.0.10:10001", "10.244.1.2:10001"),
-        "the endpoint is gone"
+        "the endpoint was removed"
     );
     assert!(!stale("10.96.0.10:10001", "10.244.1.3:10001"));
     assert!(

@@ -89,7 +89,7 @@ impl<D: Dataplane> Worker<D> {
         };
         let at_connect = self.dataplane.connections_of_services();
         match busiest(conntrack, &self.plan, &at_connect, query.services_max) {
-            // The receiver may be gone after its timeout.
+            // The receiver may be dropped after its timeout.
             Ok(traffic) => drop(query.response.try_send(traffic)),
             Err(error) => tracing::debug!(%error, "traffic not read"),
         }

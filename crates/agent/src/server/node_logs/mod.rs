@@ -49,7 +49,8 @@ pub(super) fn open(root: &Path, path: &str) -> io::Result<NodeLog> {
     }
 }
 
-/// Reads a file to the size that it had when it was opened, and passes it on in chunks. Ends early if the sink is gone.
+/// Reads a file to the size that it had when it was opened, and passes it on in chunks. Ends early if the sink is
+/// closed.
 ///
 /// # Errors
 /// Errors of the file.

@@ -52,7 +52,7 @@ struct StreamHeaders {
     kind: StreamKind,
 }
 
-/// Forwards connections until the client is gone.
+/// Forwards connections until the client has disconnected.
 pub(super) async fn serve<S>(io: S, network: NetworkNamespace, pod: String)
 where
     S: AsyncRead + AsyncWrite + Send + 'static,

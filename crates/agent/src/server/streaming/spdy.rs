@@ -34,7 +34,7 @@ pub(super) struct SpdyStream {
     pub headers: Headers,
     /// Received data; ends when the client sends no more.
     pub received: mpsc::Receiver<Bytes>,
-    /// Resolves when the client ends the stream in both directions, or is gone.
+    /// Resolves when the client ends the stream in both directions, or has disconnected.
     pub reset: oneshot::Receiver<()>,
     /// Sender of data.
     pub sender: StreamSender,
@@ -72,7 +72,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts the tasks. `present` is dropped when the client is gone.
+    /// Starts the tasks. `present` is dropped when the client has disconnected.
     pub(super) fn start<S>(io: S, present: oneshot::Sender<()>) -> Self
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
@@ -363,7 +363,7 @@ where
     server.finish().await;
 }
 
-/// Waits for the streams of a command. Returns `None` if the client is gone.
+/// Waits for the streams of a command. Returns `None` if the client has disconnected.
 async fn open_streams(
     server: &mut Server,
     protocol: CommandProtocol,

@@ -73,7 +73,7 @@ where
             result.text()
         };
         if !status.is_empty() && output.send((Stream::Status, status.into())).await.is_err() {
-            tracing::debug!("client gone before the status of its command");
+            tracing::debug!("client disconnected before the status of its command");
         }
     }
     drop(output);
@@ -111,7 +111,7 @@ struct Receiver {
     encoding: Encoding,
     input: Option<mpsc::Sender<Bytes>>,
     sizes: watch::Sender<Option<TerminalSize>>,
-    /// Dropped when the client is gone.
+    /// Dropped when the client has disconnected.
     _present: oneshot::Sender<()>,
 }
 

@@ -217,5 +217,5 @@ fn removed_addresses_are_not_probed() {
     world
         .backends
         .apply_change(Event::Deleted(key), &mut world.queue, now);
-    assert!(world.work(40, |_| panic!("it is gone")).is_empty());
+    assert!(world.work(40, |_| panic!("the backend was removed")).is_empty());
 }

@@ -65,7 +65,7 @@ fn restart_without_the_other_cluster_changes_nothing() {
     assert_eq!(
         model.clusters(),
         ["east", "west"],
-        "its export is not known to be gone"
+        "its export is not known to be deleted"
     );
 }
 

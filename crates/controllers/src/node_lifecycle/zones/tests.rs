@@ -67,7 +67,7 @@ fn partially_disrupted_zones_keep_their_nodes_and_failed_zones_lose_them_slowly(
     assert_eq!(
         left_after(&[("a", 0, 4), ("b", 2, 0)], 21),
         3,
-        "a zone that is gone altogether"
+        "a zone without Nodes"
     );
     assert_eq!(
         left_after(&[("a", 0, 4), ("b", 0, 1)], 600),

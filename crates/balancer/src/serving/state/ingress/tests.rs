@@ -157,7 +157,7 @@ fn missing_service_and_port_are_events() {
     state.remove_target(&ObjectKey::new("shop", "web"));
     rebuild(&mut state);
     assert_eq!(events(&state), ["BackendNotFound"]);
-    assert_eq!(state.settings().len(), 1, "the target is gone");
+    assert_eq!(state.settings().len(), 1, "the target was removed");
 }
 
 /// Reads the Secret `cert` of a namespace with this certificate and key.

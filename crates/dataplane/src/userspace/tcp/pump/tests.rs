@@ -161,7 +161,7 @@ fn initial_data_goes_to_next_receiver() {
         .read_available(&fixture.from, &mut fixture.buffer)
         .unwrap();
     assert!(fixture.direction.has_unsent() && !fixture.direction.has_sent());
-    // The first receiver is gone.
+    // The first receiver has disconnected.
     let (gone, reader) = UnixStream::pair().unwrap();
     drop(reader);
     fixture.direction.try_send(&gone).unwrap_err();
