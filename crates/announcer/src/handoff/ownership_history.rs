@@ -78,7 +78,7 @@ enum ChainState {
     Complete,
     /// Packets after this time did not arrive here.
     BrokenSince(Time),
-    /// Packets are missing since an unknown time.
+    /// Packets have been missing since an unknown time.
     Unknown,
 }
 

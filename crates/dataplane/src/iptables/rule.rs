@@ -152,7 +152,7 @@ impl Rule {
         ))
     }
 
-    /// Matches packets whose source is in a list since at most this many seconds.
+    /// Matches packets whose source entered a list at most this many seconds ago.
     pub(super) fn match_recent(self, list: impl std::fmt::Display, seconds: u32, family: Family) -> Self {
         let mask = whole_address(family);
         self.part(format_args!(

@@ -64,7 +64,7 @@ impl NftablesDataplane {
         Ok(count)
     }
 
-    /// Compares all chains with the desired ones and repairs them. Returns how many differed.
+    /// Compares all chains with the desired ones and repairs them. Returns the number of differences.
     pub(super) fn repair_chains(&mut self) -> Result<usize, DataplaneError> {
         let desired = self.desired_chains();
         let mut repair = Repair::default();

@@ -187,7 +187,7 @@ fn all_terminating(subject: &Subject<'_>) -> Option<Finding> {
         Severity::Error
     };
     let message = format!(
-        "All {} Pods of Service {} are being deleted, and no other Pod replaces them. Pod {} is deleted since {}",
+        "All {} Pods of Service {} are being deleted, and no other Pod replaces them. Pod {} has been terminating since {}",
         subject.selected().len(),
         service.name,
         pod.name,

@@ -72,7 +72,7 @@ fn terminating(subject: &Subject<'_>) -> Finding {
     let (field, message, remedy) = if finalizers.is_empty() {
         (
             "metadata.deletionTimestamp",
-            format!("Service {} is being deleted since {since}", service.name),
+            format!("Service {} has been terminating since {since}", service.name),
             format!(
                 "Create the Service again after its deletion: {}",
                 kubectl::command("get", service.0)
@@ -82,7 +82,7 @@ fn terminating(subject: &Subject<'_>) -> Finding {
         (
             "metadata.finalizers",
             format!(
-                "Service {} is being deleted since {since}. It waits for the owner of the finalizer {}",
+                "Service {} has been terminating since {since}. It waits for the owner of the finalizer {}",
                 service.name,
                 finalizers.join(", ")
             ),

@@ -31,7 +31,7 @@ pub enum AnswerKind {
     /// The name does not exist.
     #[serde(rename = "no such name")]
     NoName,
-    /// Servers outside of the cluster answer; the objects do not show how.
+    /// Servers outside of the cluster answer; the objects do not show their answers.
     #[serde(rename = "outside")]
     Outside,
 }

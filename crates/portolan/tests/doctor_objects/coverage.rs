@@ -109,7 +109,7 @@ fn page() -> String {
     let in_servers = read::<Healthy>("healthy.yaml").len();
     let mut page = format!(
         "# Planted faults\n\n\
-         Tests plant the fault of each [finding](findings.md) and require that its code is the first finding. The table shows how many faults of a code are planted\n\
+         Tests plant the fault of each [finding](findings.md) and require that its code is the first finding. The table shows the number of faults of a code that are planted\n\
          in each way; ignored tests do not count. In {healthy} healthy worlds of objects and observations, and in {in_servers} that run in API servers, nothing is found.\n\n\
          | Column | Faults | Test |\n|---|---|---|\n\
          | Objects | in the objects of a file | `crates/explain/tests/worlds` |\n\
