@@ -112,14 +112,14 @@ impl Default for Series {
 
 impl Requests {
     /// Counts a completed request. `bytes` is the size of the response, if it is known.
-    pub(crate) fn completed(&self, label: Label, code: u16, took: Duration, bytes: Option<u64>) {
+    pub(crate) fn completed(&self, label: Label, code: u16, elapsed: Duration, bytes: Option<u64>) {
         let series = self.series(label);
         let code = CODES
             .iter()
             .position(|known| *known == code)
             .unwrap_or(CODES.len() - 1);
         series.codes[code].fetch_add(1, Ordering::Relaxed);
-        series.duration_seconds.observe(took.as_secs_f64());
+        series.duration_seconds.observe(elapsed.as_secs_f64());
         if let Some(bytes) = bytes {
             series.size_bytes.observe(bytes as f64);
         }

@@ -334,7 +334,7 @@ pub(crate) fn accepts_aggregated_discovery(headers: &HeaderMap) -> bool {
                 parts.first() == Some(&"application/json")
                     && ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"]
                         .iter()
-                        .all(|wanted| parts.contains(wanted))
+                        .all(|requested| parts.contains(requested))
             })
         })
 }

@@ -46,12 +46,12 @@ pub(super) struct UpstreamCounters {
 }
 
 impl UpstreamCounters {
-    pub(super) fn record_response(&self, code: u16, took: Duration) {
+    pub(super) fn record_response(&self, code: u16, elapsed: Duration) {
         let mut by_code = self.by_code.lock().unwrap_or_else(PoisonError::into_inner);
         by_code
             .entry(code)
             .or_insert_with(|| Histogram::new(&DURATION_BOUNDS_SECONDS))
-            .observe(took.as_secs_f64());
+            .observe(elapsed.as_secs_f64());
     }
 
     pub(super) fn record_failure(&self) {

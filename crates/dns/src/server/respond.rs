@@ -264,10 +264,10 @@ impl Responder {
             }
             results.push((question, result));
             buffer.resize(self.limit(&query, peer), 0);
-            let upstream = |wanted: &Question| {
+            let upstream = |requested: &Question| {
                 let result = results
                     .iter()
-                    .find(|(question, _)| question.name == wanted.name && question.kind == wanted.kind);
+                    .find(|(question, _)| question.name == requested.name && question.kind == requested.kind);
                 match result {
                     Some((_, Ok(answer))) => UpstreamState::Answered(answer.clone()),
                     Some((_, Err(_))) => UpstreamState::Failed,

@@ -109,23 +109,23 @@ fn cookie_selects_its_backend_while_usable() {
     let (settings, mut listener) = (service(), listener(Frontend::Tcp, 3));
     let backends = Backends::default();
     backends.set(&settings, &listener, None);
-    let wanted = backends.all()[1].clone();
+    let requested = backends.all()[1].clone();
     assert_eq!(
-        addresses([backends.choose_by(|backend| backend.address == wanted.address)]),
-        [wanted.address]
+        addresses([backends.choose_by(|backend| backend.address == requested.address)]),
+        [requested.address]
     );
-    wanted.set_healthy(false);
+    requested.set_healthy(false);
     assert!(
         backends
-            .choose_by(|backend| backend.address == wanted.address)
+            .choose_by(|backend| backend.address == requested.address)
             .is_none()
     );
-    wanted.set_healthy(true);
+    requested.set_healthy(true);
     listener.backends[1].is_ready = false;
     backends.set(&settings, &listener, None);
     assert!(
         backends
-            .choose_by(|backend| backend.address == wanted.address)
+            .choose_by(|backend| backend.address == requested.address)
             .is_none()
     );
 }

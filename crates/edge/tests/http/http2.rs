@@ -349,11 +349,11 @@ async fn forwards_informational_responses() {
         assert_eq!(hints.status(), 103);
         assert_eq!(hints.headers()["link"], "</a.css>");
         assert!(!hints.headers().contains_key("keep-alive"));
-        let wanted = poll_fn(|cx| answer.poll_informational(cx))
+        let informational = poll_fn(|cx| answer.poll_informational(cx))
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(wanted.status(), 100);
+        assert_eq!(informational.status(), 100);
         body.send_data(Bytes::from("hello"), true).unwrap();
         let mut answer = answer.await.unwrap();
         assert_eq!(answer.status(), 200);

@@ -154,7 +154,7 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
     let has_nameservers = !pod.0.list("/spec/dnsConfig/nameservers").is_empty() && foreign.is_none();
     let is_on_host_network = pod.0.flag("/spec/hostNetwork");
     let policy = pod.0.text("/spec/dnsPolicy");
-    let (reason, wanted) = match (policy, foreign) {
+    let (reason, requested) = match (policy, foreign) {
         ("None", Some(nameservers)) => (
             format!(
                 "its dnsPolicy is None with the nameservers {}, which are not those of the cluster",
@@ -181,7 +181,7 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
     );
     let (kind, name) = workload_of(pod);
     let remedy = format!(
-        "Set dnsPolicy: {wanted} in {}: {}",
+        "Set dnsPolicy: {requested} in {}: {}",
         if kind == "Pod" {
             "a new Pod".to_owned()
         } else {

@@ -143,13 +143,13 @@ fn unqualified(subject: &Subject<'_>) -> Option<Finding> {
         3 => false,
         _ => rest != domain && is_misspelled,
     };
-    let wanted = format!("{name}.{namespace}.svc.{domain}");
+    let requested = format!("{name}.{namespace}.svc.{domain}");
     let message = format!(
         "externalName {host} of Service {} does not resolve: DNS servers do not apply search domains to aliases, and the full name of the Service is \
-         {wanted}",
+         {requested}",
         subject.service.name
     );
-    let remedy = kubectl::replace(subject.service.0, "/spec/externalName", wanted);
+    let remedy = kubectl::replace(subject.service.0, "/spec/externalName", requested);
     is_fault.then(|| subject.finding(CODE, Severity::Error, FIELD, message, remedy))
 }
 

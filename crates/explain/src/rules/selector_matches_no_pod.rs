@@ -223,11 +223,16 @@ fn only_finished(subject: &Subject<'_>) -> Option<Finding> {
 
 /// Returns the labels that differ from those of the selector.
 fn differences(subject: &Subject<'_>, labels: &[(&str, &str)]) -> String {
-    let wanted = subject.service.selector().into_iter();
-    let differing: Vec<String> = wanted
+    let requested = subject.service.selector().into_iter();
+    let differing: Vec<String> = requested
         .zip(labels)
-        .filter(|(wanted, found)| wanted != *found)
-        .map(|(wanted, found)| format!("{}={} instead of {}={}", found.0, found.1, wanted.0, wanted.1))
+        .filter(|(requested, found)| requested != *found)
+        .map(|(requested, found)| {
+            format!(
+                "{}={} instead of {}={}",
+                found.0, found.1, requested.0, requested.1
+            )
+        })
         .collect();
     differing.join(", ")
 }
@@ -307,8 +312,8 @@ fn resembling<'w>(
     let mut cost = 0;
     let selector = subject.service.selector().into_iter();
     let matched: Option<Vec<_>> = selector
-        .map(|wanted| {
-            let (label_cost, label) = nearest_label(wanted, labels)?;
+        .map(|requested| {
+            let (label_cost, label) = nearest_label(requested, labels)?;
             cost += label_cost;
             Some(label)
         })

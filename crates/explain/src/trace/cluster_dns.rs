@@ -306,8 +306,8 @@ fn endpoints_of(
                 continue;
             }
             let addresses = endpoint.addresses().filter_map(|text| text.parse().ok());
-            let wanted = addresses.filter(|address| is_wanted(endpoint, *address));
-            answer.addresses.extend(wanted);
+            let requested = addresses.filter(|address| is_wanted(endpoint, *address));
+            answer.addresses.extend(requested);
         }
         if answer.object.is_none() && !answer.addresses.is_empty() {
             answer = answer.with_source(slice.0, "endpoints");

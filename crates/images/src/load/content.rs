@@ -208,8 +208,8 @@ impl Read for MemberReader {
             Self::File(file) => file.read(buffer),
             Self::Section { file, position, end } => {
                 let rest = usize::try_from(*end - *position).unwrap_or(usize::MAX);
-                let wanted = rest.min(buffer.len());
-                let read = file.read_at(&mut buffer[..wanted], *position)?;
+                let requested = rest.min(buffer.len());
+                let read = file.read_at(&mut buffer[..requested], *position)?;
                 *position += read as u64;
                 Ok(read)
             }

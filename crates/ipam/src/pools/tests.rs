@@ -307,7 +307,7 @@ fn later_pool_excludes_held_addresses() {
 enum Step {
     Assign {
         holder: u8,
-        wanted: Option<u8>,
+        requested: Option<u8>,
         key: Option<u8>,
         port: u16,
     },
@@ -327,9 +327,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         prop::option::of(0u8..2),
         80u16..83,
     )
-        .prop_map(|(holder, wanted, key, port)| Step::Assign {
+        .prop_map(|(holder, requested, key, port)| Step::Assign {
             holder,
-            wanted,
+            requested,
             key,
             port,
         });
@@ -356,10 +356,10 @@ proptest! {
         let mut model: BTreeMap<u8, (IpAddr, Sharing)> = BTreeMap::new();
         for step in steps {
             match step {
-                Step::Assign { holder, wanted, key, port } => {
+                Step::Assign { holder, requested, key, port } => {
                     let sharing = Sharing::new(key.map(|key| key.to_string()), [(6, port)], None);
                     let asks = TestRequest {
-                        addresses: wanted.map(address).into_iter().collect(),
+                        addresses: requested.map(address).into_iter().collect(),
                         sharing: sharing.clone(),
                         ..TestRequest::default()
                     };

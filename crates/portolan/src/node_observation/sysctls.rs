@@ -115,7 +115,7 @@ fn parse_counters(text: &str) -> BTreeMap<String, u64> {
         for (name, value) in names.zip(values) {
             let is_wanted = COUNTERS
                 .iter()
-                .any(|wanted| group == Some(wanted.0) && name == wanted.1);
+                .any(|requested| group == Some(requested.0) && name == requested.1);
             if let (true, Some(group), Ok(value)) = (is_wanted, group, value.parse()) {
                 counters.insert(format!("{group}.{name}"), value);
             }

@@ -507,11 +507,11 @@ impl<D: Dataplane> Worker<D> {
         self.reported_fault = fault;
     }
 
-    fn record_sync(&mut self, took: Duration, is_full: bool) {
+    fn record_sync(&mut self, elapsed: Duration, is_full: bool) {
         let now = Timestamp::now();
         let totals = [Family::V4, Family::V6].map(|family| self.plan.totals(family));
         let counts = self.dataplane.counts();
-        self.shared_status.metrics.synced(took, is_full, now);
+        self.shared_status.metrics.synced(elapsed, is_full, now);
         self.shared_status.metrics.update(|values| {
             values.totals = totals;
             values.counts = counts;
@@ -524,7 +524,7 @@ impl<D: Dataplane> Worker<D> {
         });
         if is_full {
             let ports = totals[0].ports + totals[1].ports;
-            tracing::info!(ports, milliseconds = took.as_millis(), "full sync done");
+            tracing::info!(ports, milliseconds = elapsed.as_millis(), "full sync done");
         }
     }
 }
