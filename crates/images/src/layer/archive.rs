@@ -190,7 +190,7 @@ impl<R: Read> Read for Archive<R> {
         if requested == 0 {
             return Ok(0);
         }
-        let read = self.reader.read(&mut buffer[..wanted])?;
+        let read = self.reader.read(&mut buffer[..requested])?;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
