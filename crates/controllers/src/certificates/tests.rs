@@ -376,9 +376,9 @@ fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
         service_cidrs: vec!["10.96.0.0/16".parse().unwrap()],
     };
     let reserved = Reserved::new(&["192.0.2.5".to_owned()], "cluster.local");
-    let ask = |name: &str, address: &str| serving_denial(name, &[ip(address)], &foreign, &reserved);
-    assert_eq!(ask("n1", "192.0.2.1"), None);
-    assert!(ask("n1", "192.0.2.9").is_some_and(|denial| denial.is_temporary()));
+    let denial_of = |name: &str, address: &str| serving_denial(name, &[ip(address)], &foreign, &reserved);
+    assert_eq!(denial_of("n1", "192.0.2.1"), None);
+    assert!(denial_of("n1", "192.0.2.9").is_some_and(|denial| denial.is_temporary()));
     assert_eq!(
         serving_denial("n9", &[], &foreign, &reserved),
         Some(DenialReason::NoNode("n9".to_owned()))
@@ -389,7 +389,7 @@ fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
         ("n1", "192.0.2.5"),
         ("n1", "::ffff:192.0.2.2"),
     ] {
-        let denial = ask(name, address);
+        let denial = denial_of(name, address);
         assert!(
             matches!(denial, Some(DenialReason::AddressTaken { .. })),
             "{denial:?}"
@@ -404,7 +404,7 @@ fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
         "0.0.0.0",
         "224.0.0.1",
     ] {
-        let denial = ask("n1", address);
+        let denial = denial_of("n1", address);
         assert!(
             matches!(denial, Some(DenialReason::UnusableAddress { .. })),
             "{denial:?}"

@@ -82,7 +82,7 @@ pub(crate) fn associations_reach_all_endpoints(mode: Mode) {
             SocketAddr::new(node, NODE_PORT),
         ] {
             let mut served: Vec<String> = (0..ASSOCIATIONS_PER_ADDRESS)
-                .map(|_| ask(&world.members[CLIENT], to))
+                .map(|_| request(&world.members[CLIENT], to))
                 .collect();
             served.sort();
             served.dedup();
@@ -113,7 +113,7 @@ fn serve(pod: &Member, address: IpAddr) {
     });
 }
 
-fn ask(client: &Member, to: SocketAddr) -> String {
+fn request(client: &Member, to: SocketAddr) -> String {
     let socket = client.enter(|| socket(to.ip()).unwrap());
     socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.set_write_timeout(Some(TIMEOUT)).unwrap();

@@ -194,7 +194,7 @@ impl Client {
     }
 
     /// Connects and reads the reply.
-    pub(crate) fn ask(self, to: SocketAddr, is_answer_due: bool) -> Outcome {
+    pub(crate) fn request(self, to: SocketAddr, is_answer_due: bool) -> Outcome {
         let timeout = if is_answer_due {
             REPLY_TIMEOUT
         } else {

@@ -120,7 +120,7 @@ fn ask_agent(lab: &Lab, certificate: Option<&Path>) -> Result<Value, ClientError
         client_certificate: pem.map(|pem| (pem.clone(), pem)),
         ..Config::default()
     };
-    let ask = || {
+    let observe = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             let client = Client::new(config).expect("a client");
@@ -128,7 +128,7 @@ fn ask_agent(lab: &Lab, certificate: Option<&Path>) -> Result<Value, ClientError
         })
     };
     let node = lab.cluster().member(OTHER).expect("a node");
-    node.enter(ask).expect("a namespace")
+    node.enter(observe).expect("a namespace")
 }
 
 fn check_observation(lab: &Lab) {
