@@ -1,4 +1,4 @@
-//! Single requests.
+//! Requests to the API server, with timeouts, limits and fencing.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit of a response in bytes: twice a list of 50,000 Services with all fields.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
+const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
 /// A client of an API server. Clones share connections.
 #[derive(Clone)]
@@ -324,10 +324,10 @@ impl Client {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| self.transport(method, path, error))?;
             let Ok(part) = frame.into_data() else { continue };
-            if whole.len() + part.len() > ANSWER_BYTES_MAX {
+            if whole.len() + part.len() > RESPONSE_BYTES_MAX {
                 return Err(ClientError::TooLarge {
                     path: path.to_owned(),
-                    limit_bytes: ANSWER_BYTES_MAX,
+                    limit_bytes: RESPONSE_BYTES_MAX,
                 });
             }
             whole.extend_from_slice(&part);

@@ -1,4 +1,4 @@
-//! Listening sockets.
+//! Listening sockets: creation, inheritance and limits of descriptors.
 
 use std::collections::BTreeMap;
 use std::io;

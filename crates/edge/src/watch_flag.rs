@@ -1,4 +1,4 @@
-//! Waiting for a flag.
+//! Waiting until the flag of a watch channel is true.
 
 use tokio::sync::watch;
 

@@ -1,4 +1,4 @@
-//! Netlink sockets.
+//! Netlink sockets: requests, dumps and notifications.
 
 use std::io;
 use std::mem;

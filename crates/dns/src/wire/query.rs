@@ -1,4 +1,4 @@
-//! Reading queries.
+//! Parser of DNS queries, and rejection of other messages.
 
 use super::{HEADER_BYTES, Name, ResponseCode, UDP_BYTES_MIN, flag, kind, read_u16, read_u32};
 

@@ -1,4 +1,4 @@
-//! Parsing of records.
+//! Parser of the records of a DNS message.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! Metrics of requests.
+//! Metrics of HTTP requests: counts by status code, and durations.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

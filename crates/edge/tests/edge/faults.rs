@@ -1,4 +1,4 @@
-//! Faults of ports.
+//! Faults of ports: addresses in use, or claimed by another Service.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;

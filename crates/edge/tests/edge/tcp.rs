@@ -1,4 +1,4 @@
-//! Listeners for TCP.
+//! Relay of TCP connections: both directions, choice of backends, refusals.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

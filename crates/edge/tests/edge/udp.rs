@@ -1,4 +1,4 @@
-//! Listeners for UDP.
+//! Relay of UDP flows: choice of backends, limits and idle flows.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};

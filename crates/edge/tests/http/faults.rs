@@ -1,4 +1,4 @@
-//! Failing backends.
+//! Responses of the edge for backends that refuse, fail or stall.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;

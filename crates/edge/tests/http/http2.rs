@@ -1,4 +1,4 @@
-//! Clients of HTTP/2.
+//! HTTP/2 with clients: streams, trailers, limits and malformed requests.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};

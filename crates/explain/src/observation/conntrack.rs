@@ -1,4 +1,4 @@
-//! Connection tracking.
+//! Observed state of connection tracking: limits, flows and masqueraded connections.
 
 use std::fmt;
 use std::net::IpAddr;

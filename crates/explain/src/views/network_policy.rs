@@ -1,4 +1,4 @@
-//! NetworkPolicies.
+//! View of a NetworkPolicy: selected Pods and permitted peers.
 
 use std::net::IpAddr;
 use std::ops::Deref;

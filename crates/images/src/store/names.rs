@@ -1,4 +1,4 @@
-//! Records of names.
+//! Records on disk of the names of images, each with its digests.
 
 use std::collections::BTreeMap;
 use std::fs::{self, FileTimes};

@@ -1,4 +1,4 @@
-//! Tables of nftables.
+//! Observation of nftables tables and chains.
 
 use explain::observation::{Chain, Table};
 use netlink::nftables::{Inventory, InventoryChain, Nftables};

@@ -1,4 +1,4 @@
-//! Implements `create`.
+//! The verb `create` of resources.
 
 use api::decode::Format;
 use api::metadata::drop_duplicate_owners;

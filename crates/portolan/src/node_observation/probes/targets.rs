@@ -1,4 +1,4 @@
-//! Selection of probes.
+//! Selection of the addresses, names and Pods that are probed.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
