@@ -1,4 +1,4 @@
-//! Assembly of the node proxy.
+//! Assembly of the node proxy: sources, worker, servers and shutdown.
 
 use std::future::Future;
 use std::net::SocketAddr;

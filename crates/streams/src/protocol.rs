@@ -69,7 +69,7 @@ pub fn negotiate(client: &[&str], server: &'static [&'static str]) -> Option<&'s
     client.iter().find_map(has)
 }
 
-/// Abilities of a negotiated protocol of commands.
+/// Features of a negotiated protocol of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandProtocol {
     /// Encoding of WebSocket messages.

@@ -57,7 +57,7 @@ pub struct Planner<'a> {
     pub settings: &'a Settings,
     /// Network of the Pods.
     pub network: &'a HnsNetwork,
-    /// Abilities of HNS.
+    /// Features of HNS.
     pub features: Features,
     /// Observed endpoints.
     pub endpoints: &'a EndpointIndex<'a>,

@@ -1,4 +1,4 @@
-//! Reports of a process.
+//! Reports that a client process prints.
 
 use super::Report;
 use crate::two_tier::connections::Checked;

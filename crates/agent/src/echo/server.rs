@@ -1,4 +1,4 @@
-//! Sockets of the echo server.
+//! Sockets of the echo server: TCP, UDP and HTTP.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

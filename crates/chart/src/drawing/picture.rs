@@ -1,4 +1,4 @@
-//! Content of a drawing.
+//! Content of a drawing: selected Services, sections, nodes and their health.
 
 use api::object::ObjectKey;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Begin and end of sessions.
+//! Requests that show, begin and end sessions.
 
 use std::sync::PoisonError;
 

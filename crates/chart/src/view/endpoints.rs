@@ -1,4 +1,4 @@
-//! Endpoints of a Service.
+//! Endpoints of a Service: counts, and rows with traffic.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

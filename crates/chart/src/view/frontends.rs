@@ -1,4 +1,4 @@
-//! Frontends of a Service.
+//! Frontends of a Service: addresses and ports that clients use.
 
 use api::object::{Service, ServicePort};
 

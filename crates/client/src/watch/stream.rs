@@ -1,4 +1,4 @@
-//! Lines of an open watch.
+//! Lines of an open watch, in batches.
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Settings of the controller.
+//! Settings of the controller of multi-cluster Services.
 
 use std::time::Duration;
 

@@ -313,7 +313,7 @@ impl Objects {
     }
 }
 
-/// Loads the programs in the first variant that the kernel accepts. Returns them with their abilities.
+/// Loads the programs in the first variant that the kernel accepts. Returns them with their features.
 fn load_best(
     options: &Options,
     maps: &Maps,

@@ -1,4 +1,4 @@
-//! Connections to backends.
+//! Connections to backends: choice, attempts, TLS and socket options.
 
 pub(crate) mod socket_reuse;
 

@@ -1,4 +1,4 @@
-//! Client of a connection.
+//! Client of a traced connection: a Pod, a node or a host outside of the cluster.
 
 use std::fmt;
 use std::net::IpAddr;

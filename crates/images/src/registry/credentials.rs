@@ -1,4 +1,4 @@
-//! Credentials of registries.
+//! Credentials of registries, from the configuration file of Docker.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The steps of a pull.
+//! The steps of a pull: manifest, configuration, layers and commit.
 
 use std::collections::BTreeMap;
 use std::io::{Seek as _, SeekFrom};

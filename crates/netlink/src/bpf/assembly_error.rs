@@ -1,4 +1,4 @@
-//! Errors of the assembler.
+//! Reasons why the assembler rejects an eBPF program.
 
 /// Maximum number of instructions that the kernel accepts from a process without CAP_BPF, and far more than a program
 /// here needs.

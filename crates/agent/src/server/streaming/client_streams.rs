@@ -1,4 +1,4 @@
-//! Streams of a client.
+//! Streams of a client for one command: input, output, error, result and sizes of the terminal.
 
 use std::time::Duration;
 

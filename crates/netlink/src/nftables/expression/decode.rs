@@ -1,4 +1,4 @@
-//! Decoding of expressions.
+//! Decoding of expressions from netlink attributes.
 
 use super::encode::{
     ADDRESS_TYPE, DNAT, ICMPX_PORT_UNREACH, ICMPX_UNREACH, INCREMENTAL, INVERTED, META_TRACE, OF_INPUT_LINK,

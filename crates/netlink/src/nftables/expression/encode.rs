@@ -1,4 +1,4 @@
-//! Encoding of expressions.
+//! Encoding of expressions as netlink attributes.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! `portolan image pull`.
+//! `portolan image pull`: downloads images from registries.
 
 use std::fs::File;
 use std::io::Read;
