@@ -81,7 +81,7 @@ pub struct CommandProtocol {
 }
 
 impl CommandProtocol {
-    /// Abilities of the protocol with a name.
+    /// Features of the protocol with a name.
     pub fn of(name: &str) -> Self {
         let encoding = if name.contains("base64") {
             Encoding::Base64

@@ -28,7 +28,7 @@ impl Group {
     }
 }
 
-/// KernelFeatures of the kernel and of this process, on which the choice depends.
+/// Features of the kernel and of this process, on which the choice depends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KernelFeatures {
     /// True if the kernel has `bpf_set_retval`, so that frontends without endpoints are served.
