@@ -19,7 +19,7 @@ const MESH_CONTAINERS: [&str; 5] = [
 /// State of a port of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The observations do not show it.
+    /// The observations do not show the listeners of the Pod.
     Unknown,
     /// A process listens at all addresses of the endpoint.
     Listening,

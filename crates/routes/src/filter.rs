@@ -37,9 +37,9 @@ struct Family {
 /// Packets that a chain sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packets {
-    /// To this node.
+    /// Packets to this node.
     ToOwn,
-    /// To other Nodes.
+    /// Packets to other Nodes.
     ToOthers,
 }
 

@@ -42,7 +42,7 @@ fn relays_bulk_data_in_both_directions() {
     assert_echoed(&mut client, 24 << 20);
 }
 
-/// Sends so many bytes at once and reads them back.
+/// Sends a number of bytes at once, and reads their echo.
 fn assert_echoed(client: &mut TcpStream, bytes: usize) {
     let words: Vec<u8> = (0..bytes).map(|number| (number % 249) as u8).collect();
     let mut writer = client.try_clone().expect("a second handle");

@@ -16,7 +16,7 @@ pub(crate) struct Backend {
     connections: Arc<AtomicUsize>,
 }
 
-/// Connection to it.
+/// Connection to a backend.
 pub(crate) struct Connection {
     pub stream: TcpStream,
     /// Received bytes that were not taken yet.

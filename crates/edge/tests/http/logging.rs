@@ -215,7 +215,7 @@ impl Drop for MotoServer {
 }
 
 impl MotoServer {
-    /// Starts it. Fails if this host does not have it.
+    /// Starts the server. Fails if this host does not have the program.
     fn start() -> Result<Self, String> {
         let port = free_port();
         let mut process = Command::new("moto_server")

@@ -55,7 +55,7 @@ pub(super) fn check(world: &World) -> Vec<Finding> {
 /// Verdict of a chain for packets to Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// No rule accepts them.
+    /// No rule accepts the packets.
     Dropped,
     /// Rules that the observation does not contain decide.
     Unknown,

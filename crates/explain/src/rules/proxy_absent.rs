@@ -31,7 +31,7 @@ const OVERRIDE_FLAG: &str = "--hostname-override";
 /// ConfigMap of kube-proxy, and its field with the node name.
 const PROXY_CONFIGURATION: &str = "kube-proxy";
 const OVERRIDE_FIELD: &str = "hostnameOverride:";
-/// Namespace of these Pods.
+/// Namespace of the Pods and of the ConfigMap of node proxies.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 /// Prefix of the names of the Pods of a network plugin that serves Services itself.
 const OTHER_DATAPLANE: &str = "cilium";

@@ -46,7 +46,7 @@ pub(crate) enum Peers {
 /// Entries of the table that a pass may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TableCapacity {
-    /// All of them.
+    /// All entries.
     All,
     /// Entries that are not reserved.
     Unreserved,
@@ -211,7 +211,7 @@ impl Resets {
 #[derive(Debug, Default)]
 struct Unsent {
     failed: usize,
-    /// Number of those that did not fit into the table.
+    /// Number of segments that did not fit into the table.
     waits: usize,
     /// First error.
     error: Option<io::Error>,

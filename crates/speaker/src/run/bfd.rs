@@ -172,7 +172,7 @@ impl Bfd {
 }
 
 impl States {
-    /// Returns a difference to later states, and takes it over.
+    /// Returns the first difference to later states, and applies it.
     fn next_change(&mut self, later: &Self) -> Option<BfdChange> {
         self.losses.retain(|name, _| later.losses.contains_key(name));
         let lost = later

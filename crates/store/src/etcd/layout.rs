@@ -169,7 +169,7 @@ impl CommitRecord {
         Bytes::from(encoded)
     }
 
-    /// Returns `None` if this is none of ours.
+    /// Parses an encoded record. Returns `None` for a record of another program.
     pub(super) fn parse(encoded: &Bytes) -> Option<CommitRecord> {
         let (mark, mut rest) = line(encoded)?;
         let mut record = CommitRecord {

@@ -27,7 +27,7 @@ pub enum EnclosureError {
     /// Settings of the host forbid user namespaces. An administrator can change them.
     #[error("{setting} forbids user namespaces to ordinary users: {remedy}, or run as root")]
     Forbidden {
-        /// Setting that forbids it.
+        /// Setting that forbids user namespaces.
         setting: &'static str,
         /// Remedy for an administrator.
         remedy: &'static str,

@@ -16,9 +16,9 @@ use crate::failure::Failure;
 /// Handling of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
-    /// Drops them.
+    /// Drops the fields.
     Ignore,
-    /// Drops them, with a `Warning` header each.
+    /// Drops the fields, with a `Warning` header each.
     Warn,
     /// Rejects the request.
     Strict,

@@ -26,7 +26,7 @@ const EXPECTS_TLS: [&str; 3] = [
     "plain HTTP request was sent to HTTPS port",
     "speaking plain HTTP to an SSL-enabled server port",
 ];
-/// Status code of these responses.
+/// Status code of responses to HTTP without TLS.
 const BAD_REQUEST: u16 = 400;
 
 /// Opens a connection, and waits briefly for its end.
