@@ -12,21 +12,21 @@ use rustix::thread::CapabilitySet;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::cgroups::Cgroups;
-use crate::context::{Context, NodeImages};
-use crate::image_puller::ImagePuller;
-use crate::images_in_use::ImagesInUse;
-use crate::leftovers;
+use crate::confinement::user_namespaces::IdMaps;
+use crate::confinement::user_namespaces::ranges::RangePool;
+use crate::containers::services::Services;
+use crate::images::image_puller::ImagePuller;
+use crate::images::images_in_use::ImagesInUse;
 use crate::network::addresses::{AddressError, AddressPool};
-use crate::registration::{known_pod_cidrs, register, register_in_background};
-use crate::resolv_conf::ResolvConf;
-use crate::services::Services;
+use crate::network::resolv_conf::ResolvConf;
+use crate::node::registration::{known_pod_cidrs, register, register_in_background};
+use crate::pods::context::{Context, NodeImages};
+use crate::pods::leftovers;
+use crate::pods::state_directory::{StateDirectory, StateError};
+use crate::pods::sync_loop::SyncLoop;
+use crate::resources::cgroups::Cgroups;
+use crate::resources::stats::Stats;
 use crate::settings::Settings;
-use crate::state_directory::{StateDirectory, StateError};
-use crate::stats::Stats;
-use crate::sync_loop::SyncLoop;
-use crate::user_namespaces::IdMaps;
-use crate::user_namespaces::ranges::RangePool;
 use crate::{network, node, server};
 
 /// Mount path of ServiceAccount tokens in containers.

@@ -3,15 +3,20 @@
 //!
 //! Modules have the names of the kubelet's parts, if the kubelet has the part.
 //!
-//! - [`run`] registers the Node and starts the sync loop, which dispatches Pods to their workers (`sync_loop`,
-//!   `pod_worker`).
-//! - A worker allocates addresses and connects the Pod ([`network`]). It starts a sandbox ([`sandbox`], through [`runtime`])
-//!   and containers in it in the order of [`containers`], and writes the status ([`status`]).
-//! - The endpoint for the API server (`server`) has logs, streams to containers, and reports. A report holds the
-//!   observation of the node or the usage of its containers (`stats`).
-//! - An image table maps images to programs of the node ([`image_table`]). Other images come from the store of the node,
-//!   into which the agent pulls them.
-//! - Pods outlive the agent. The next agent adopts them from their records and checkpoints ([`state_directory`]).
+//! - `agent`: [`run`] registers the Node and starts the sync loop with the [`settings`].
+//! - [`pods`]: the sync loop, the worker and the status of each Pod, and the records by which the next agent adopts it.
+//! - [`static_pods`]: Pods from manifests of the node, and their mirror Pods in the API.
+//! - [`object`]: the Pod API as the agent reads it.
+//! - [`containers`]: order of starts and restarts of the containers of a Pod, their environment and their logs.
+//! - [`images`]: images that are programs of the node, and pulls of other images into the store of the node.
+//! - [`sandbox`]: the process that holds the namespaces of a Pod and starts its containers.
+//! - [`runtime`]: client of the sandboxes in the agent.
+//! - [`confinement`]: user, capabilities, seccomp filters, sysctls and user namespaces of containers.
+//! - [`resources`]: limits by control groups, disk usage, and the usage of CPU and memory.
+//! - [`volumes`]: volumes as directories of the node.
+//! - [`network`]: addresses, links, host ports, `resolv.conf` and `hosts` of Pods.
+//! - `node`: registration, status and heartbeats of the Node.
+//! - [`server`]: endpoint for the API server, with logs, streams to containers, and reports about the node.
 //!
 //! The binary must call [`internal_command`] first: sandboxes and the echo server are hidden subcommands of it.
 //!
@@ -22,7 +27,7 @@
 //! ```
 //! use std::path::Path;
 //!
-//! use agent::manifests::parse;
+//! use agent::static_pods::manifests::parse;
 //!
 //! let manifest = b"{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"web\"},
 //!     \"spec\": {\"containers\": [{\"name\": \"web\", \"image\": \"portolan.dev/echo\"}]}}";
@@ -31,60 +36,29 @@
 //! ```
 
 mod agent;
-mod capabilities;
-pub mod cgroups;
-mod confinement;
+pub mod confinement;
 pub mod containers;
-mod context;
-pub mod echo;
-pub mod environment;
-mod ephemeral_storage;
-pub mod events;
-mod hosts_file;
-mod image_puller;
-pub mod image_table;
-mod images_in_use;
-mod leftovers;
-pub mod logs;
-pub mod manifests;
-mod mirror_pod;
-mod mount_attributes;
+pub mod images;
 pub mod network;
 mod node;
 pub mod object;
-mod pod_api;
-mod pod_removal;
-mod pod_worker;
-mod pull_credentials;
-mod pull_policy;
-pub mod quantity;
-mod registration;
-pub mod reports;
-pub mod resolv_conf;
-mod rfc3339;
+pub mod pods;
+pub mod resources;
 pub mod runtime;
 pub mod sandbox;
-pub mod seccomp;
 pub mod server;
-mod services;
 pub mod settings;
-pub mod state_directory;
-mod static_pods;
-mod stats;
-pub mod status;
-mod status_writer;
-mod stop_signal;
-mod sync_loop;
-mod sysctls;
-mod termination_message;
-pub mod user_namespaces;
+pub mod static_pods;
 pub mod volumes;
 
 use std::process::ExitCode;
 
+use crate::confinement::user_namespaces;
+use crate::images::echo;
+
+pub use crate::images::images_in_use::release_images;
 pub use agent::{AgentError, check_capabilities, run};
-pub use images_in_use::release_images;
-pub use pod_removal::{RemovedPods, remove_pods};
+pub use pods::pod_removal::{RemovedPods, remove_pods};
 pub use settings::{NodeTaint, PODS_MAX_DEFAULT, Settings, ShutdownPolicy, StaticPods};
 
 /// Runs a hidden subcommand if the arguments, without the name of the program, begin with one. Call this first in

@@ -12,10 +12,10 @@ use client::CertificateFiles;
 use ipnet::IpNet;
 use serde::Serialize;
 
-use crate::cgroups::PIDS_MAX_DEFAULT;
-use crate::image_table::ImageTable;
-use crate::reports::Reports;
-use crate::resolv_conf::ClusterDns;
+use crate::images::image_table::ImageTable;
+use crate::network::resolv_conf::ClusterDns;
+use crate::resources::cgroups::PIDS_MAX_DEFAULT;
+use crate::server::reports::Reports;
 
 /// Default of the Pods of one node (upstream's default of `maxPods`).
 pub const PODS_MAX_DEFAULT: usize = 110;

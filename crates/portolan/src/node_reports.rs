@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use agent::reports::ReportKind;
+use agent::server::reports::ReportKind;
 use client::{Client, ClientError, push_escaped};
 use futures_util::{StreamExt, stream};
 use serde::de::DeserializeOwned;

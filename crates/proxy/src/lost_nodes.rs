@@ -134,7 +134,7 @@ async fn check(client: Client, node: Arc<str>, endpoints: Endpoints) -> (Arc<str
         Ok(_) => return (node, Checked::Undecided),
         Err(error) if is_deleted(&error) => None,
         Err(error) => {
-            tracing::warn!(%node, %error, "Node of departed endpoints not read");
+            tracing::warn!(%node, %error, "Node of endpoints that left not read");
             return (node, Checked::Undecided);
         }
     };

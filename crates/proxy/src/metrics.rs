@@ -380,7 +380,7 @@ impl Values {
             (
                 "drained_connections_total",
                 MetricType::Counter,
-                "Number of TCP connections reset because the drain timeout of their endpoint was over",
+                "Number of TCP connections reset because the drain period of their endpoint has ended",
                 self.drained_connections_total + self.counts.drained_connections,
             ),
             (
@@ -453,7 +453,7 @@ impl Values {
             ),
             (
                 "ebpf_destroys_sockets",
-                "1 if the sockets of clients are destroyed at the end of drain-seconds and when nodes die, 0 if they cannot be",
+                "1 if the sockets of clients can be destroyed at the end of drain-seconds and after the failure of a node, otherwise 0",
                 u64::from(connect.destroys_sockets),
             ),
         ] {

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{ContainerImage, Containers, State, Terminated, TrackedContainer};
-use crate::rfc3339;
+use crate::object::rfc3339;
 
 /// Checkpoints of a Pod's containers by name.
 pub type Checkpoint = BTreeMap<String, ContainerCheckpoint>;

@@ -6,7 +6,7 @@ use ::images::ImageId;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::rfc3339;
+use crate::object::rfc3339;
 
 /// Delay before the second restart of a container that keeps terminating. It doubles with each restart (upstream's
 /// `initialBackOffForCrashLoop`).

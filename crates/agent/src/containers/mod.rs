@@ -1,7 +1,14 @@
-//! State machine of a Pod's containers: starts, restarts with back-off, phase. Pure: the clock is an argument.
+//! Containers of a Pod: their environment, logs, stop signals and termination messages.
+//!
+//! [`Containers`] is the state machine: starts, restarts with back-off, phase. It is pure: the clock is an argument.
 
 mod checkpoint;
 mod container;
+pub mod environment;
+pub mod logs;
+pub(crate) mod services;
+pub(crate) mod stop_signal;
+pub(crate) mod termination_message;
 
 use jiff::Timestamp;
 

@@ -6,6 +6,8 @@
 
 pub mod addresses;
 pub mod host_ports;
+pub(crate) mod hosts_file;
+pub mod resolv_conf;
 pub mod source_validation;
 
 use std::net::IpAddr;

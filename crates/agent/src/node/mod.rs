@@ -1,6 +1,7 @@
 //! Node object of this node: registration and heartbeats (kubelet's `kubelet_node_status.go`).
 
 mod lease;
+pub(crate) mod registration;
 mod status;
 
 use std::net::IpAddr;

@@ -10,8 +10,8 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::environment::Capacity;
-use crate::rfc3339::whole_seconds;
+use crate::containers::environment::Capacity;
+use crate::object::rfc3339::whole_seconds;
 use crate::settings::Settings;
 
 /// Maximum number of images in the status (upstream's `nodeStatusMaxImages`).

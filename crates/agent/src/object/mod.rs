@@ -5,6 +5,8 @@
 mod container;
 mod handler;
 mod port;
+pub mod quantity;
+pub(crate) mod rfc3339;
 mod security;
 mod volume;
 

@@ -18,9 +18,9 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::pods::state_directory::PodDirectory;
 use crate::sandbox::protocol::{Action, ContainerState, Exit, Outcome, Program};
 use crate::sandbox::{self, READY_LINE, SELF_EXE, SUBCOMMAND};
-use crate::state_directory::PodDirectory;
 
 use connection::Connection;
 pub use connection::SandboxEvent;

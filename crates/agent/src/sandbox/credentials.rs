@@ -12,8 +12,8 @@ use seccompiler::BpfProgram;
 
 use super::context::with_context;
 use super::protocol::Confinement;
-use crate::capabilities::CapabilityBits;
-use crate::seccomp;
+use crate::confinement::capabilities::CapabilityBits;
+use crate::confinement::seccomp;
 
 /// ID that setresuid(2) and setresgid(2) take as "no change": the program would run as root.
 const ID_UNCHANGED: u32 = u32::MAX;
@@ -27,7 +27,7 @@ impl Credentials {
     /// Compiles the seccomp filters.
     ///
     /// # Errors
-    /// Errors of [`crate::seccomp::Seccomp::filters`].
+    /// Errors of [`crate::confinement::seccomp::Seccomp::filters`].
     pub(super) fn prepare(confinement: &Confinement) -> io::Result<Self> {
         let bits = confinement
             .capabilities

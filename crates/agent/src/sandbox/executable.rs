@@ -14,7 +14,7 @@ use rustix::fs::CWD;
 use rustix::mount::{OpenTreeFlags, open_tree};
 
 use super::SELF_EXE;
-use crate::mount_attributes::set_read_only_below;
+use crate::sandbox::mount_attributes::set_read_only_below;
 
 /// Executable, on a read-only mount if the kernel allows one.
 pub(super) enum Executable {

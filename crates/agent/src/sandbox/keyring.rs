@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::io::Errno;
 
 use super::protocol::Confinement;
-use crate::capabilities::CapabilityBits;
+use crate::confinement::capabilities::CapabilityBits;
 
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,7 @@ mod executable;
 mod image_user;
 mod keyring;
 mod launch;
+pub(crate) mod mount_attributes;
 mod mounts;
 mod pid_namespace;
 mod pod_directory;

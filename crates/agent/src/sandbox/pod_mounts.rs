@@ -15,7 +15,7 @@ use super::Settings;
 use super::context::with_context;
 use super::error_log::log_error;
 use super::mounts::cover;
-use crate::user_namespaces::id_map::IdMap;
+use crate::confinement::user_namespaces::id_map::IdMap;
 
 #[cfg(test)]
 mod tests;

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::rfc3339;
-use crate::seccomp::Seccomp;
-use crate::user_namespaces::ranges::IdRange;
+use crate::confinement::seccomp::Seccomp;
+use crate::confinement::user_namespaces::ranges::IdRange;
+use crate::object::rfc3339;
 
 /// Longest line: environment and command of a container at the limits of the kernel.
 pub const LINE_BYTES_MAX: usize = 4 << 20;

@@ -11,7 +11,7 @@ use rustix::thread::{
 };
 
 use super::context::with_context;
-use crate::user_namespaces::ranges::IdRange;
+use crate::confinement::user_namespaces::ranges::IdRange;
 
 /// User namespace of the Pod.
 pub(super) struct UserNamespace {

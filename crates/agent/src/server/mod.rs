@@ -5,6 +5,7 @@
 
 mod connection_permits;
 mod node_logs;
+pub mod reports;
 mod streaming;
 mod tls;
 
@@ -36,11 +37,11 @@ use node_logs::NodeLog;
 use streaming::parameters::decode;
 use streaming::{StreamError, Streaming};
 
-use crate::logs::{self, ClientGone, LogError, Options};
-use crate::reports::{ReportError, ReportKind, ReportRequest, Reports};
+use crate::containers::logs::{self, ClientGone, LogError, Options};
+use crate::pods::state_directory::StateDirectory;
+use crate::resources::stats::Stats;
+use crate::server::reports::{ReportError, ReportKind, ReportRequest, Reports};
 use crate::settings::ServerSettings;
-use crate::state_directory::StateDirectory;
-use crate::stats::Stats;
 
 /// Maximum number of concurrent connections of API servers. Each may follow several logs.
 const CONNECTIONS_MAX: usize = 256;

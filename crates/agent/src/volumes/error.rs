@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use client::ClientError;
 
-use crate::environment::SourceKind;
+use crate::containers::environment::SourceKind;
 
 /// Reason why a volume is not set up: the containers of its Pod wait. Retries may succeed, except for
 /// the first three.

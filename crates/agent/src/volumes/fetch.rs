@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::error::VolumeError;
 use super::payload::{Objects, Tokens, referenced};
-use crate::environment::SourceKind;
+use crate::containers::environment::SourceKind;
 use crate::object::{Pod, Projection, TokenSource};
 
 /// Default lifetime of a token in seconds.

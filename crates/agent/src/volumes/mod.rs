@@ -18,9 +18,9 @@ use std::time::Duration;
 use client::Client;
 use tokio::sync::watch;
 
-use crate::environment::PodFacts;
+use crate::confinement::user_namespaces::owners::{Owners, PodUsers};
+use crate::containers::environment::PodFacts;
 use crate::object::{Pod, Volume};
-use crate::user_namespaces::owners::{Owners, PodUsers};
 
 use fetch::FetchedSources;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::environment::{PodFacts, SourceKind, field, resource_field};
+use crate::containers::environment::{PodFacts, SourceKind, field, resource_field};
 use crate::object::{DownwardSource, FileSource, KeyToPath, Pod, Projection, TokenSource, Volume};
 
 use super::atomic_writer::{File, Files, is_valid_path};

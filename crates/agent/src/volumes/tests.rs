@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::atomic_writer::{File, Files};
 use super::*;
-use crate::environment::SourceKind;
+use crate::containers::environment::SourceKind;
 use crate::object::HostPath;
 
 fn pod(volumes: serde_json::Value) -> Pod {

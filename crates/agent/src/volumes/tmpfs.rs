@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::quantity::Quantity;
+use crate::object::quantity::Quantity;
 
 /// Mounts a `tmpfs` at a directory, unless one is mounted there. Returns true if it did. Without a size limit, the
 /// kernel's default of half of the memory applies.

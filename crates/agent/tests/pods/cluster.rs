@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::image_table::ImageTable;
+use agent::images::image_table::ImageTable;
 use agent::settings::{NodeImageStore, ServerSettings};
 use agent::{Settings, StaticPods};
 use bytes::Bytes;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use agent::user_namespaces::IdMap;
+use agent::confinement::user_namespaces::IdMap;
 use images::{ImageStore, LoadSource, StoreSettings};
 use serde_json::{Value, json};
 use testbed::ImageLayout;

@@ -1,6 +1,6 @@
 //! Pods beyond their limits of memory, processes and disk space.
 
-use agent::cgroups::Cgroups;
+use agent::resources::cgroups::Cgroups;
 use serde_json::{Value, json};
 
 use crate::Outcome;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use agent::cgroups::Cgroups;
+use agent::resources::cgroups::Cgroups;
 use serde_json::{Value, json};
 
 use crate::Outcome;

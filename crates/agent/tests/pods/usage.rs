@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::process::Command;
 use std::time::Duration;
 
-use agent::cgroups::Cgroups;
+use agent::resources::cgroups::Cgroups;
 use serde_json::{Value, json};
 
 use crate::Outcome;

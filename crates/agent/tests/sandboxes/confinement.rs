@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use agent::cgroups::{Cgroups, Limits};
+use agent::confinement::seccomp::Seccomp;
+use agent::resources::cgroups::{Cgroups, Limits};
 use agent::sandbox::SELF_EXE;
 use agent::sandbox::protocol::{Confinement, Mount, Program};
-use agent::seccomp::Seccomp;
 
 use crate::fixture::{Outcome, Pod, SLEEP, check, default_confinement, shell};
 use crate::user_namespaces::has_user;

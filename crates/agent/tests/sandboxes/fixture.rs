@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agent::confinement::user_namespaces::Holder;
 use agent::network::{self, addresses::AddressPool};
+use agent::pods::state_directory::{PodDirectory, Record, StateDirectory};
 use agent::runtime::{Execution, RuntimeError, Sandbox};
 use agent::sandbox;
 use agent::sandbox::protocol::{Confinement, Program};
-use agent::state_directory::{PodDirectory, Record, StateDirectory};
-use agent::user_namespaces::Holder;
 
 use crate::TIMEOUT;
 

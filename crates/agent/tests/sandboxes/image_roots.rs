@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
+use agent::confinement::user_namespaces::Holder;
 use agent::sandbox::protocol::{Confinement, ImageRoot, Mount, Program};
-use agent::user_namespaces::Holder;
 
 use crate::fixture::{self, Outcome, Pod, SLEEP, check, default_confinement};
 use crate::user_namespaces;

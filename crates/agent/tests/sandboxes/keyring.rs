@@ -2,9 +2,9 @@
 
 use std::ffi::CStr;
 
+use agent::confinement::seccomp::Seccomp;
 use agent::sandbox::SELF_EXE;
 use agent::sandbox::protocol::{Confinement, Program};
-use agent::seccomp::Seccomp;
 
 use crate::fixture::{Outcome, Pod, check, default_confinement};
 

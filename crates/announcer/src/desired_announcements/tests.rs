@@ -339,7 +339,9 @@ fn withholds_addresses_of_nodes_of_this_host_and_of_its_gateway() {
 
     let (none, some) = (BTreeSet::new(), BTreeSet::from([address]));
     assert_eq!(desired.set_host_addresses(some.clone(), none.clone()), some);
-    assert_eq!(desired.withheld(address), Some(Withheld::HostAddress));
+    let withheld = desired.withheld(address);
+    assert_eq!(withheld, Some(Withheld::HostAddress));
+    assert_eq!(withheld.map(|reason| reason.label()), Some("this-host"));
     assert_eq!(desired.set_host_addresses(none.clone(), some.clone()), some);
     assert_eq!(desired.withheld(address), Some(Withheld::GatewayAddress));
     assert_eq!(

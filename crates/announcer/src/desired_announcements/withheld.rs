@@ -27,7 +27,7 @@ pub(crate) enum Withheld {
 impl Withheld {
     /// Metric labels of all reasons.
     pub(crate) const LABELS: [&'static str; 5] =
-        ["no-pool", "no-advertisement", "node", "this-machine", "gateway"];
+        ["no-pool", "no-advertisement", "node", "this-host", "gateway"];
 
     /// Returns the metric label of the reason.
     pub(crate) fn label(&self) -> &'static str {

@@ -252,7 +252,7 @@ fn write_failures(text: &mut MetricsText, upstreams: &[&Upstream]) {
         ),
         (
             "portolan_dns_forward_foreign_messages_total",
-            "Number of messages from upstreams that match no query.",
+            "Number of messages from resolvers that match no query.",
             "",
             |upstream| &upstream.counters.foreign_messages,
         ),

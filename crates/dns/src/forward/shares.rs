@@ -4,15 +4,17 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One client can hold a quarter of a limit: it can be a cache for a whole node.
+/// A client may hold one quarter of the permits, because it can be the cache of a whole node.
 const SHARE_DIVISOR: usize = 4;
-/// Stands for the server itself, which refreshes entries of its cache.
+/// Client address of queries by which the server refreshes its own cache.
 pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Maximum number of permits of a client, and their number for each client.
+/// Number of permits that each client holds, and its maximum.
 #[derive(Debug)]
 pub(super) struct Shares {
+    /// Maximum of permits of one client.
     share_max: usize,
+    /// Number of permits of each client that holds any.
     clients: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -32,8 +34,7 @@ impl Shares {
         })
     }
 
-    /// Returns a permit, or `None` if the client holds its share. Clients of the host are not
-    /// limited.
+    /// Returns a permit, or `None` if the client holds its share. Loopback addresses are not limited.
     pub(super) fn take(self: &Arc<Self>, client: IpAddr) -> Option<SharePermit> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let held = clients.entry(client).or_default();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::activity::RequestInProgress;
 use super::idle_clock::IdleClock;
 use super::informational::InformationalQueue;
-use super::refusal::RequestRefusal;
+use super::rejection::RequestRejection;
 
 /// Request with its response, while both are forwarded.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Exchange {
     received_bytes: AtomicU64,
     is_received: AtomicBool,
     waits_for_client: AtomicBool,
-    refusal: OnceLock<RequestRefusal>,
+    rejection: OnceLock<RequestRejection>,
     informational: InformationalQueue,
 }
 
@@ -29,7 +29,7 @@ impl Exchange {
             received_bytes: AtomicU64::new(0),
             is_received: AtomicBool::new(false),
             waits_for_client: AtomicBool::new(false),
-            refusal: OnceLock::new(),
+            rejection: OnceLock::new(),
             informational: InformationalQueue::default(),
         }
     }
@@ -93,13 +93,13 @@ impl Exchange {
         self.waits_for_client.load(Ordering::Relaxed)
     }
 
-    /// Refuses the body.
-    pub(crate) fn refuse(&self, refusal: RequestRefusal) {
-        self.refusal.get_or_init(|| refusal);
+    /// Rejects the body.
+    pub(crate) fn reject(&self, rejection: RequestRejection) {
+        self.rejection.get_or_init(|| rejection);
     }
 
-    /// Returns the refusal of the body, if it was refused.
-    pub(crate) fn refusal(&self) -> Option<RequestRefusal> {
-        self.refusal.get().copied()
+    /// Returns the rejection of the body, if it was rejected.
+    pub(crate) fn rejection(&self) -> Option<RequestRejection> {
+        self.rejection.get().copied()
     }
 }

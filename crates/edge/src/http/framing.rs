@@ -4,7 +4,7 @@
 //! admitted as a whole.
 
 use super::head::{Body, HEAD_BYTES_MAX, Head, HeadLines, TARGET_BYTES_MAX, field, is_token};
-use super::refusal::RequestRefusal;
+use super::rejection::RequestRejection;
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +40,7 @@ enum State {
     },
     Held,
     Tunnel,
-    Refused(RequestRefusal),
+    Rejected(RequestRejection),
 }
 
 /// Part of a request.
@@ -72,11 +72,11 @@ impl Framing {
     /// more are needed.
     ///
     /// # Errors
-    /// The refusal of the request. No more bytes are admitted after it.
-    pub fn admit(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRefusal> {
+    /// The rejection of the request. No more bytes are admitted after it.
+    pub fn admit(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRejection> {
         let admitted = self.step(bytes);
-        if let Err(refusal) = admitted {
-            self.state = State::Refused(refusal);
+        if let Err(rejection) = admitted {
+            self.state = State::Rejected(rejection);
         }
         admitted
     }
@@ -85,7 +85,7 @@ impl Framing {
     pub fn position(&self) -> Position {
         match &self.state {
             State::Head { scanned: 0, .. } => Position::Between,
-            State::Head { .. } | State::Refused(_) => Position::Head,
+            State::Head { .. } | State::Rejected(_) => Position::Head,
             State::Length(_)
             | State::ChunkSize
             | State::ChunkData(_)
@@ -109,13 +109,13 @@ impl Framing {
         self.state = State::Tunnel;
     }
 
-    fn step(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRefusal> {
+    fn step(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRejection> {
         let count = bytes.len();
         let part = match &mut self.state {
             State::Head { .. } => return self.head(bytes),
             State::Tunnel => count,
             State::Held => 0,
-            State::Refused(refusal) => return Err(*refusal),
+            State::Rejected(rejection) => return Err(*rejection),
             State::Length(left) | State::ChunkData(left) => {
                 let part = usize::try_from(*left).unwrap_or(usize::MAX).min(count);
                 *left -= part as u64;
@@ -129,7 +129,7 @@ impl Framing {
                 }
                 [] | [b'\r'] => 0,
                 _ => {
-                    return Err(RequestRefusal::Malformed(
+                    return Err(RequestRejection::Malformed(
                         "expected a chunk of the announced size, found another size",
                     ));
                 }
@@ -144,7 +144,7 @@ impl Framing {
         Ok(Admitted::part(part))
     }
 
-    fn head(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRefusal> {
+    fn head(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRejection> {
         let State::Head {
             lines,
             scanned,
@@ -154,7 +154,9 @@ impl Framing {
             return Ok(Admitted::part(0));
         };
         if !bytes.first().is_none_or(|byte| is_token(*byte) || *byte == b'\r') {
-            return Err(RequestRefusal::Malformed("expected a method, found other bytes"));
+            return Err(RequestRejection::Malformed(
+                "expected a method, found other bytes",
+            ));
         }
         while let Some(found) = bytes
             .get(*scanned..)
@@ -166,7 +168,7 @@ impl Framing {
             let is_left_over = lines.is_new() && *line_start == 0 && line == b"\r\n";
             (*scanned, *line_start) = (end, end);
             if end > HEAD_BYTES_MAX {
-                return Err(RequestRefusal::HeadTooLarge);
+                return Err(RequestRejection::HeadTooLarge);
             }
             if is_left_over {
                 continue;
@@ -181,10 +183,10 @@ impl Framing {
         }
         *scanned = bytes.len();
         if lines.is_new() && bytes.len() - *line_start > TARGET_BYTES_MAX + 64 {
-            return Err(RequestRefusal::TargetTooLong);
+            return Err(RequestRejection::TargetTooLong);
         }
         if bytes.len() > HEAD_BYTES_MAX {
-            return Err(RequestRefusal::HeadTooLarge);
+            return Err(RequestRejection::HeadTooLarge);
         }
         Ok(Admitted::part(0))
     }
@@ -206,16 +208,16 @@ impl Framing {
         };
     }
 
-    fn chunk_size(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRefusal> {
+    fn chunk_size(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRejection> {
         let Some(line) = whole_line(
             bytes,
             CHUNK_LINE_BYTES_MAX,
-            RequestRefusal::Malformed("expected a chunk size within the limit, found a longer one"),
+            RequestRejection::Malformed("expected a chunk size within the limit, found a longer one"),
         )?
         else {
             return Ok(Admitted::part(0));
         };
-        let size = size(line.strip_suffix(b"\r\n").ok_or(RequestRefusal::Malformed(
+        let size = size(line.strip_suffix(b"\r\n").ok_or(RequestRejection::Malformed(
             "expected a line that ends with CR LF, found another end",
         ))?)?;
         self.state = if size == 0 {
@@ -228,17 +230,17 @@ impl Framing {
         Ok(Admitted::part(line.len()))
     }
 
-    fn trailer(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRefusal> {
+    fn trailer(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRejection> {
         let State::Trailers { bytes_left } = &mut self.state else {
             return Ok(Admitted::part(0));
         };
-        let Some(line) = whole_line(bytes, *bytes_left, RequestRefusal::HeadTooLarge)? else {
+        let Some(line) = whole_line(bytes, *bytes_left, RequestRejection::HeadTooLarge)? else {
             return Ok(Admitted::part(0));
         };
         *bytes_left -= line.len();
         match line.strip_suffix(b"\r\n") {
             None => {
-                return Err(RequestRefusal::Malformed(
+                return Err(RequestRejection::Malformed(
                     "expected a line that ends with CR LF, found another end",
                 ));
             }
@@ -249,7 +251,7 @@ impl Framing {
                     .iter()
                     .any(|framing| name.eq_ignore_ascii_case(framing))
                 {
-                    return Err(RequestRefusal::Malformed(
+                    return Err(RequestRejection::Malformed(
                         "expected no framing field or Host in the trailer, found one",
                     ));
                 }
@@ -294,8 +296,8 @@ impl Admitted {
 fn whole_line(
     bytes: &[u8],
     bytes_max: usize,
-    too_long: RequestRefusal,
-) -> Result<Option<&[u8]>, RequestRefusal> {
+    too_long: RequestRejection,
+) -> Result<Option<&[u8]>, RequestRejection> {
     let within = bytes.get(..bytes_max).unwrap_or(bytes);
     match within.iter().position(|byte| *byte == b'\n') {
         Some(end) => Ok(within.get(..=end)),
@@ -306,14 +308,14 @@ fn whole_line(
 
 /// Parses the size of a chunk. Extensions only have to be visible characters, since they are not forwarded (RFC 9112,
 /// section 7.1.1).
-fn size(line: &[u8]) -> Result<u64, RequestRefusal> {
+fn size(line: &[u8]) -> Result<u64, RequestRejection> {
     let end = line
         .iter()
         .position(|byte| !byte.is_ascii_hexdigit())
         .unwrap_or(line.len());
     let (digits, extension) = line.split_at(end);
     if digits.is_empty() || digits.len() > CHUNK_DIGITS_MAX {
-        return Err(RequestRefusal::Malformed(
+        return Err(RequestRejection::Malformed(
             "expected a hexadecimal chunk size, found other bytes",
         ));
     }
@@ -322,7 +324,7 @@ fn size(line: &[u8]) -> Result<u64, RequestRefusal> {
             .iter()
             .all(|byte| byte.is_ascii_graphic() || *byte == b' ');
     if !is_extension {
-        return Err(RequestRefusal::Malformed(
+        return Err(RequestRejection::Malformed(
             "expected a hexadecimal chunk size, found other bytes",
         ));
     }

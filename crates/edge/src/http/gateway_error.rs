@@ -6,7 +6,7 @@ use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 
 use super::access_record::AccessRecord;
-use super::refusal::RequestRefusal;
+use super::rejection::RequestRejection;
 use super::response_body::ResponseBody;
 use super::wire_body::WireError;
 use crate::outbound::ConnectError;
@@ -14,9 +14,9 @@ use crate::outbound::ConnectError;
 /// Reason why no backend responds.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GatewayError {
-    /// The request is refused.
+    /// The request is rejected.
     #[error(transparent)]
-    Refused(#[from] RequestRefusal),
+    Rejected(#[from] RequestRejection),
     /// No route matches host and path.
     #[error("no route for host and path")]
     NoRoute,
@@ -46,7 +46,7 @@ pub(super) enum GatewayError {
 impl GatewayError {
     fn status(&self) -> StatusCode {
         match self {
-            Self::Refused(refusal) => refusal.status(),
+            Self::Rejected(rejection) => rejection.status(),
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::NoBackend => StatusCode::SERVICE_UNAVAILABLE,
@@ -59,8 +59,8 @@ impl GatewayError {
 
     fn outcome(&self) -> &'static str {
         match self {
-            Self::Refused(RequestRefusal::Slow) => "client too slow",
-            Self::Refused(_) => "refused",
+            Self::Rejected(RequestRejection::Slow) => "client too slow",
+            Self::Rejected(_) => "refused",
             Self::NoRoute => "no route",
             Self::Misdirected => "misdirected",
             Self::NoBackend => "no backend",
@@ -73,7 +73,7 @@ impl GatewayError {
     /// Returns the text for the client, which discloses nothing about backends.
     fn text(&self) -> String {
         match self {
-            Self::Refused(refusal) => format!("{refusal}\n"),
+            Self::Rejected(rejection) => format!("{rejection}\n"),
             Self::NoRoute => "no route for this host and path\n".to_owned(),
             Self::Misdirected => "the host needs a connection of its own\n".to_owned(),
             Self::NoBackend => "no backend is available\n".to_owned(),
@@ -85,16 +85,16 @@ impl GatewayError {
     }
 
     /// Returns the response for the client. `is_http1` states that a response can announce the end of the
-    /// connection after a refused request.
+    /// connection after a rejected request.
     pub(super) fn into_response(self, mut record: AccessRecord, is_http1: bool) -> Response<ResponseBody> {
         record.set_outcome(self.outcome());
         let mut response = text_response(self.status(), self.text(), record);
-        if is_http1 && matches!(self, Self::Refused(_)) {
+        if is_http1 && matches!(self, Self::Rejected(_)) {
             response
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        if matches!(self, Self::Refused(RequestRefusal::Method(_))) {
+        if matches!(self, Self::Rejected(RequestRejection::Method(_))) {
             // An empty list leaves open which methods the server has (RFC 9110, section 15.5.6).
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(""));
         }

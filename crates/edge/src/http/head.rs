@@ -3,7 +3,7 @@
 //! The check is stricter than parsers. It rejects each head that two parsers could read differently (RFC 9112, section
 //! 11.2), so that no request can hide in another one.
 
-use super::refusal::RequestRefusal;
+use super::rejection::RequestRejection;
 
 /// Maximum number of fields of a header section. Browsers send about twenty.
 pub const FIELDS_MAX: usize = 100;
@@ -60,10 +60,10 @@ impl HeadLines {
     /// Takes the next line, with its line feed. The empty line completes the head.
     ///
     /// # Errors
-    /// The refusal of the request.
-    pub fn line(&mut self, line: &[u8]) -> Result<Option<Head>, RequestRefusal> {
+    /// The rejection of the request.
+    pub fn line(&mut self, line: &[u8]) -> Result<Option<Head>, RequestRejection> {
         let Some(line) = line.strip_suffix(b"\r\n") else {
-            return Err(RequestRefusal::Malformed(
+            return Err(RequestRejection::Malformed(
                 "expected a line that ends with CR LF, found another end",
             ));
         };
@@ -76,7 +76,7 @@ impl HeadLines {
         }
         self.fields += 1;
         if self.fields > FIELDS_MAX {
-            return Err(RequestRefusal::HeadTooLarge);
+            return Err(RequestRejection::HeadTooLarge);
         }
         let (name, value) = field(line)?;
         self.take(version, name, value).map(|()| None)
@@ -87,18 +87,18 @@ impl HeadLines {
         self.version.is_none()
     }
 
-    fn request_line(&mut self, line: &[u8]) -> Result<Version, RequestRefusal> {
+    fn request_line(&mut self, line: &[u8]) -> Result<Version, RequestRejection> {
         let mut parts = line.split(|byte| *byte == b' ');
         let (Some(method), Some(target), Some(version), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err(RequestRefusal::Malformed(
+            return Err(RequestRejection::Malformed(
                 "expected a request line of three parts, found another number",
             ));
         };
         if method.is_empty() || method.len() > METHOD_BYTES_MAX || !method.iter().all(|byte| is_token(*byte))
         {
-            return Err(RequestRefusal::Malformed(
+            return Err(RequestRejection::Malformed(
                 "expected a token as the method, found other bytes",
             ));
         }
@@ -106,10 +106,10 @@ impl HeadLines {
             b"HTTP/1.1" => Version::Http11,
             b"HTTP/1.0" => Version::Http10,
             [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
-                return Err(RequestRefusal::Version);
+                return Err(RequestRejection::Version);
             }
             _ => {
-                return Err(RequestRefusal::Malformed(
+                return Err(RequestRejection::Malformed(
                     "expected a version of HTTP in the request line, found none",
                 ));
             }
@@ -119,15 +119,15 @@ impl HeadLines {
     }
 
     /// Checks the target (RFC 9112, section 3.2).
-    fn target(&mut self, method: &[u8], target: &[u8]) -> Result<(), RequestRefusal> {
+    fn target(&mut self, method: &[u8], target: &[u8]) -> Result<(), RequestRejection> {
         if target.len() > TARGET_BYTES_MAX {
-            return Err(RequestRefusal::TargetTooLong);
+            return Err(RequestRejection::TargetTooLong);
         }
         if method == b"CONNECT" {
-            return Err(RequestRefusal::Method("CONNECT"));
+            return Err(RequestRejection::Method("CONNECT"));
         }
         if !target.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#') {
-            return Err(RequestRefusal::Malformed(
+            return Err(RequestRejection::Malformed(
                 "expected a URI as the target, found bytes that a URI must not contain",
             ));
         }
@@ -138,14 +138,14 @@ impl HeadLines {
             .iter()
             .find_map(|scheme| strip_ignoring_case(target, scheme.as_bytes()))
         else {
-            return Err(RequestRefusal::Malformed(
+            return Err(RequestRejection::Malformed(
                 "expected a path or a URI as the target, found another form",
             ));
         };
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
         let authority = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         if !is_authority(authority) {
-            return Err(RequestRefusal::Malformed(
+            return Err(RequestRejection::Malformed(
                 "expected a host in the target, found none",
             ));
         }
@@ -153,35 +153,35 @@ impl HeadLines {
         Ok(())
     }
 
-    fn take(&mut self, version: Version, name: &[u8], value: &[u8]) -> Result<(), RequestRefusal> {
+    fn take(&mut self, version: Version, name: &[u8], value: &[u8]) -> Result<(), RequestRejection> {
         if name.eq_ignore_ascii_case(b"content-length") {
             if self.length.replace(length(value)?).is_some() {
-                return Err(RequestRefusal::Malformed(
+                return Err(RequestRejection::Malformed(
                     "expected one Content-Length, found several",
                 ));
             }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             if version == Version::Http10 {
-                return Err(RequestRefusal::Malformed(
+                return Err(RequestRejection::Malformed(
                     "expected no Transfer-Encoding in HTTP/1.0, found one",
                 ));
             }
             if std::mem::replace(&mut self.is_chunked, true) {
-                return Err(RequestRefusal::Malformed(
+                return Err(RequestRejection::Malformed(
                     "expected one Transfer-Encoding, found several",
                 ));
             }
             if !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(RequestRefusal::TransferCoding);
+                return Err(RequestRejection::TransferCoding);
             }
         } else if name.eq_ignore_ascii_case(b"host") {
             if !is_authority(value) {
-                return Err(RequestRefusal::Malformed(
+                return Err(RequestRejection::Malformed(
                     "expected a host in Host, found another value",
                 ));
             }
             if self.host.replace(value.into()).is_some() {
-                return Err(RequestRefusal::Malformed("expected one Host, found several"));
+                return Err(RequestRejection::Malformed("expected one Host, found several"));
             }
         } else if name.eq_ignore_ascii_case(b"upgrade") {
             self.has_upgrade = version == Version::Http11;
@@ -189,10 +189,10 @@ impl HeadLines {
         Ok(())
     }
 
-    fn finish(&mut self, version: Version) -> Result<Head, RequestRefusal> {
+    fn finish(&mut self, version: Version) -> Result<Head, RequestRejection> {
         let body = match (self.is_chunked, self.length) {
             (true, Some(_)) => {
-                return Err(RequestRefusal::Malformed(
+                return Err(RequestRejection::Malformed(
                     "expected Content-Length or Transfer-Encoding, found both",
                 ));
             }
@@ -202,10 +202,10 @@ impl HeadLines {
         match (&self.host, &self.target_authority) {
             (None, None) if version == Version::Http10 => {}
             (None, _) if version == Version::Http11 => {
-                return Err(RequestRefusal::Malformed("expected Host, found none"));
+                return Err(RequestRejection::Malformed("expected Host, found none"));
             }
             (Some(host), Some(authority)) if !host.eq_ignore_ascii_case(authority) => {
-                return Err(RequestRefusal::Malformed(
+                return Err(RequestRejection::Malformed(
                     "expected the host of the target in Host, found another one",
                 ));
             }
@@ -221,31 +221,31 @@ impl HeadLines {
 /// Returns the name and value of a field line without its line end (RFC 9112, section 5).
 ///
 /// # Errors
-/// The refusal of the request.
-pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), RequestRefusal> {
+/// The rejection of the request.
+pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), RequestRejection> {
     if matches!(line.first(), Some(b' ' | b'\t')) {
-        return Err(RequestRefusal::Malformed(
+        return Err(RequestRejection::Malformed(
             "expected a field of one line, found a continuation line",
         ));
     }
     let mut parts = line.splitn(2, |byte| *byte == b':');
     let (Some(name), Some(value)) = (parts.next(), parts.next()) else {
-        return Err(RequestRefusal::Malformed(
+        return Err(RequestRejection::Malformed(
             "expected a field with a colon, found none",
         ));
     };
     if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) {
-        return Err(RequestRefusal::Malformed(
+        return Err(RequestRejection::Malformed(
             "expected a token as the name of a field, found other bytes",
         ));
     }
     if is_framing_alias(name) {
-        return Err(RequestRefusal::Malformed(
+        return Err(RequestRejection::Malformed(
             "expected an unambiguous field name, found one that backends can read as another",
         ));
     }
     if !value.iter().all(|byte| is_value(*byte)) {
-        return Err(RequestRefusal::Malformed(
+        return Err(RequestRejection::Malformed(
             "expected a field value without control characters, found one with them",
         ));
     }
@@ -311,10 +311,10 @@ pub fn is_authority(bytes: &[u8]) -> bool {
 }
 
 /// Parses a length of digits only: no sign, no list, no spaces (RFC 9110, section 8.6).
-fn length(value: &[u8]) -> Result<u64, RequestRefusal> {
+fn length(value: &[u8]) -> Result<u64, RequestRejection> {
     let digits = value.len();
     if digits == 0 || digits > LENGTH_DIGITS_MAX || !value.iter().all(u8::is_ascii_digit) {
-        return Err(RequestRefusal::Malformed(
+        return Err(RequestRejection::Malformed(
             "expected a number as Content-Length, found other bytes",
         ));
     }

@@ -7,7 +7,7 @@
 //!
 //! - [`head`] and [`framing`] (pure): admissible bytes of HTTP/1; `request_smuggling_guard` applies them to a
 //!   connection
-//! - [`request`] (pure): checks for requests of all versions; [`refusal`]: the reasons of a refusal
+//! - [`request`] (pure): checks for requests of all versions; [`rejection`]: reasons why requests are rejected
 //! - `connection`: protocols, timeouts and draining; `http2_server` and `http2_frames`: HTTP/2; `activity` and
 //!   `idle_clock`: their inputs
 //!
@@ -38,7 +38,7 @@ mod idle_clock;
 mod informational;
 pub(crate) mod pool;
 pub mod redirect;
-pub mod refusal;
+pub mod rejection;
 pub mod request;
 mod request_body;
 pub(crate) mod request_metrics;

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
 use super::exchange::Exchange;
-use super::refusal::RequestRefusal;
+use super::rejection::RequestRejection;
 use super::wire_body::{NextFrame, WireBody, WireError};
 
 /// Time within which a backend can request a body that the client holds back. Clients commonly wait a second (RFC 9110,
@@ -129,8 +129,9 @@ impl Body for RequestBody {
                 }
             }
             Poll::Ready(Some(Err(error))) => {
-                let ended_early = RequestRefusal::Malformed("expected a complete body, found its early end");
-                this.exchange.refuse(refusal(error).unwrap_or(ended_early));
+                let ended_early =
+                    RequestRejection::Malformed("expected a complete body, found its early end");
+                this.exchange.reject(rejection(error).unwrap_or(ended_early));
             }
             Poll::Ready(None) => this.exchange.set_received(),
         }
@@ -148,12 +149,12 @@ impl Body for RequestBody {
     }
 }
 
-/// Returns the refusal by the guard, if that is the cause of the error.
-fn refusal(error: &WireError) -> Option<RequestRefusal> {
+/// Returns the rejection by the guard, if that is the cause of the error.
+fn rejection(error: &WireError) -> Option<RequestRejection> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if let Some(refusal) = error.downcast_ref::<RequestRefusal>() {
-            return Some(*refusal);
+        if let Some(rejection) = error.downcast_ref::<RequestRejection>() {
+            return Some(*rejection);
         }
         let inner = error
             .downcast_ref::<std::io::Error>()

@@ -1,6 +1,6 @@
 //! Guard between an HTTP/1 connection and its parser, against request smuggling (RFC 9112, section 11.2).
 //!
-//! Only bytes that [`Framing`] admits reach the parser. An empty request replaces a rejected or refused one, so that
+//! Only bytes that [`Framing`] admits reach the parser. An empty request replaces a rejected one, so that
 //! the response to it comes after those to earlier requests. In the other direction, the guard inserts informational
 //! responses, which the parser cannot write.
 
@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::activity::Activity;
 use super::framing::{Framing, Position};
-use super::refusal::RequestRefusal;
+use super::rejection::RequestRejection;
 use crate::stream::AbortiveClose;
 
 #[cfg(test)]
@@ -35,7 +35,7 @@ thread_local! {
 /// Maximum number of bytes that are read ahead while a switch of protocols is undecided: enough to detect that the
 /// client closed the connection.
 const HELD_BYTES_MAX: usize = 16 << 10;
-/// Request that replaces a rejected or refused one.
+/// Request that replaces a rejected one.
 const REPLACEMENT: &[u8] = b"GET / HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";
 /// Bounds, in time and bytes, of discarding the rest of a request after an early response. Without discarding, a reset
 /// by the kernel would remove the response from the client's receive buffer.
@@ -70,7 +70,7 @@ pub(super) struct GuardHandle(Arc<Mutex<GuardState>>);
 #[derive(Debug, Default)]
 struct GuardState {
     heads: u64,
-    refused: Option<(u64, RequestRefusal)>,
+    rejected: Option<(u64, RequestRejection)>,
     decision: Option<Decision>,
     waker: Option<Waker>,
     /// Informational responses to be written.
@@ -86,13 +86,13 @@ enum Decision {
 }
 
 impl GuardHandle {
-    /// Returns the refusal of the request with this number, counted from 1.
-    pub(super) fn refusal(&self, number: u64) -> Option<RequestRefusal> {
+    /// Returns the rejection of the request with this number, counted from 1.
+    pub(super) fn rejection(&self, number: u64) -> Option<RequestRejection> {
         let state = self.state();
         state
-            .refused
-            .filter(|(refused, _)| *refused == number)
-            .map(|(_, refusal)| refusal)
+            .rejected
+            .filter(|(rejected, _)| *rejected == number)
+            .map(|(_, rejection)| rejection)
     }
 
     /// Decides that a request has not switched protocols: the next one may be read.
@@ -179,13 +179,13 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
         }
     }
 
-    /// Replaces a refused head, or fails a refused body.
-    fn refuse(&mut self, refusal: RequestRefusal, position: Position) -> io::Result<()> {
+    /// Replaces a rejected head, or fails a rejected body.
+    fn reject(&mut self, rejection: RequestRejection, position: Position) -> io::Result<()> {
         let mut state = self.handle.state();
-        if position == Position::Body || state.refused.is_some() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, refusal));
+        if position == Position::Body || state.rejected.is_some() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, rejection));
         }
-        state.refused = Some((state.heads + 1, refusal));
+        state.rejected = Some((state.heads + 1, rejection));
         drop(state);
         self.buffer.clear();
         self.buffer.extend_from_slice(REPLACEMENT);
@@ -194,8 +194,8 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
         Ok(())
     }
 
-    fn is_refused(&self) -> bool {
-        self.handle.state().refused.is_some()
+    fn is_rejected(&self) -> bool {
+        self.handle.state().rejected.is_some()
     }
 
     /// Examines the bytes that were read. Returns true if some may pass to the parser.
@@ -211,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
                 self.time_head(is_in_head);
                 Ok(admitted.bytes > 0)
             }
-            Err(refusal) => self.refuse(refusal, position).map(|()| true),
+            Err(rejection) => self.reject(rejection, position).map(|()| true),
         }
     }
 
@@ -238,7 +238,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
             Poll::Ready(read) => Poll::Ready(read.map(|_| ())),
             Poll::Pending if self.is_timer_set => {
                 ready!(self.timer.as_mut().poll(cx));
-                Poll::Ready(self.refuse(RequestRefusal::Slow, Position::Head))
+                Poll::Ready(self.reject(RequestRejection::Slow, Position::Head))
             }
             Poll::Pending => Poll::Pending,
         }
@@ -315,7 +315,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> AsyncRead for RequestSmu
                 this.admitted -= count;
                 return Poll::Ready(Ok(()));
             }
-            if this.is_refused() {
+            if this.is_rejected() {
                 // The response ends the connection.
                 return Poll::Pending;
             }
@@ -371,7 +371,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> AsyncWrite for RequestSm
         if self.drained.is_none() {
             ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
         }
-        let is_unread = self.is_refused() || self.framing.position() == Position::Body;
+        let is_unread = self.is_rejected() || self.framing.position() == Position::Body;
         if is_unread && !self.is_at_end {
             ready!(self.poll_drain(cx));
         }

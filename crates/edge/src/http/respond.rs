@@ -15,7 +15,7 @@ use super::exchange::Exchange;
 use super::gateway_error::{GatewayError, text_response};
 use super::header_rewrite::{ClientInfo, ForwardedHead, prepare_for_client};
 use super::informational::InformationalSink;
-use super::refusal::RequestRefusal;
+use super::rejection::RequestRejection;
 use super::request_body::RequestBody;
 use super::request_smuggling_guard::GuardHandle;
 use super::response_body::{ForwardedBody, ResponseBody};
@@ -59,11 +59,11 @@ impl Connection {
             (None, Some(stream)) => InformationalSink::Http2(stream),
             _ => InformationalSink::Discard,
         };
-        let refused = self.guard.as_ref().and_then(|guard| guard.refusal(number));
-        let handled = match refused {
-            Some(refusal) => {
+        let rejected = self.guard.as_ref().and_then(|guard| guard.rejection(number));
+        let handled = match rejected {
+            Some(rejection) => {
                 record.mark_malformed();
-                Err(GatewayError::Refused(refusal))
+                Err(GatewayError::Rejected(rejection))
             }
             None => {
                 self.check_and_forward(parts, body, sink, &exchange, &mut record)
@@ -97,12 +97,12 @@ impl Connection {
         } = settings.listener.frontend
         {
             let location = host.and_then(|host| redirect::to_https(&host, &parts.uri, port));
-            let location = location.ok_or(RequestRefusal::Malformed("expected Host, found none"))?;
+            let location = location.ok_or(RequestRejection::Malformed("expected Host, found none"))?;
             return Ok(Handled::Redirect(StatusCode::MOVED_PERMANENTLY, location));
         }
         if let Some(port) = self.https_port_of_host(&settings, host.as_ref()) {
             let location = host.and_then(|host| redirect::to_https(&host, &parts.uri, port));
-            let location = location.ok_or(RequestRefusal::Malformed("expected Host, found none"))?;
+            let location = location.ok_or(RequestRejection::Malformed("expected Host, found none"))?;
             return Ok(Handled::Redirect(StatusCode::PERMANENT_REDIRECT, location));
         }
         let target = self.target(&settings, host.as_ref(), parts.uri.path())?;

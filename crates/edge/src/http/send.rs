@@ -19,7 +19,7 @@ use super::header_rewrite::ForwardedHead;
 use super::http2_client::Http2Client;
 use super::informational::{InformationalResponse, InformationalSink};
 use super::pool::RequestSender;
-use super::refusal::RequestRefusal;
+use super::rejection::RequestRejection;
 use super::request_body::{BodyRelease, RequestBody};
 use super::wire_body::{WireBody, WireError};
 use crate::backends::ChosenBackend;
@@ -207,7 +207,7 @@ impl Connection {
                     }
                     () = exchange.idle().expired(idle_timeout) => {
                         let is_client = exchange.waits_for_client() && !exchange.is_received();
-                        return Err(SendError::Sent(if is_client { RequestRefusal::Slow.into() } else { GatewayError::Timeout }));
+                        return Err(SendError::Sent(if is_client { RequestRejection::Slow.into() } else { GatewayError::Timeout }));
                     }
                     () = wait_until_true(&mut cut) => return Err(SendError::Sent(GatewayError::BackendRemoved)),
                 }
@@ -222,8 +222,8 @@ impl Connection {
         exchange.progress();
         match sent {
             Ok(response) => Ok((response, sender)),
-            Err((error, request)) => Err(match (exchange.refusal(), request) {
-                (Some(refusal), _) => SendError::Sent(refusal.into()),
+            Err((error, request)) => Err(match (exchange.rejection(), request) {
+                (Some(rejection), _) => SendError::Sent(rejection.into()),
                 (None, Some(request)) => SendError::Unsent(request, error),
                 (None, None) => SendError::Sent(GatewayError::Broken(error)),
             }),

@@ -12,7 +12,7 @@ mod informational;
 mod interruptions;
 mod logging;
 mod pooling;
-mod refusals;
+mod rejections;
 mod routing;
 mod served;
 mod session_affinity;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use agent::reports::{Provider, ReportError, ReportRequest};
+use agent::server::reports::{Provider, ReportError, ReportRequest};
 use explain::traffic::Attribution;
 use proxy::PlanReader;
 

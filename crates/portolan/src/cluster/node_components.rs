@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use agent::reports::{ReportKind, Reports};
+use agent::server::reports::{ReportKind, Reports};
 use agent::settings::ServerSettings;
 use clap::Args;
 use client::Client;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::reports::{Provider, ReportError, ReportRequest};
+use agent::server::reports::{Provider, ReportError, ReportRequest};
 use api::object::ObjectKey;
 use client::{Client, ClientError};
 use explain::observation::PodName;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use agent::reports::{ReportKind, Reports};
+use agent::server::reports::{ReportKind, Reports};
 use agent::settings::ServerSettings;
 use clap::Args;
 use client::CertificateFiles;

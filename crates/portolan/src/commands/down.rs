@@ -40,7 +40,8 @@ pub(crate) struct Flags {
     /// Time between the stop signal and SIGKILL of containers
     #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = duration)]
     grace_period: Duration,
-    /// Stop the Portolan process that runs with the data directory
+    /// Stop the Portolan process of the data directory; ignore other ones in this network, and a directory of other
+    /// data
     #[arg(long)]
     force: bool,
     /// Delete the data directory, too: the cluster's objects, keys and images

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::process::ExitCode;
 
-use agent::environment::{
+use agent::containers::environment::{
     Capacity, PodFacts, Sources, Variables, container_variables, referenced, service_variables,
     visible_services,
 };
+use agent::object::quantity::Quantity;
 use agent::object::{Container, Pod};
-use agent::quantity::Quantity;
 use agent::volumes::read_object;
 use api::object::Service;
 use clap::Args;

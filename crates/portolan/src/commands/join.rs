@@ -35,6 +35,7 @@ const TOKEN_BYTES_MAX: u64 = 4_096;
 
 /// Flags of `portolan join`.
 #[derive(Debug, Args)]
+#[command(mut_arg("cluster_cidr", |arg| arg.help("Pod CIDRs, one per IP family; traffic to cluster IPs from outside these ranges is masqueraded [default: as in `portolan up`]")))]
 #[command(mut_arg("cluster_dns", |arg| arg.help("Addresses of cluster DNS in the resolv.conf of Pods [default: as in `portolan up`]")))]
 #[command(mut_arg("node_lease_duration_seconds", |arg| arg.help("Duration of the Node's Lease, 1 to 3600; it is renewed every quarter [default: as in `portolan up`]")))]
 pub(crate) struct Flags {

@@ -39,6 +39,7 @@ const NODE_LEASE_DURATION_SECONDS: u16 = 8;
 
 /// Flags of `portolan up`.
 #[derive(Debug, Args)]
+#[command(mut_arg("cluster_cidr", |arg| arg.help("Pod CIDRs, one per IP family; traffic to cluster IPs from outside these ranges is masqueraded [default: those of --pod-cidr, or 10.244.0.0/16,fd00:244::/48]")))]
 #[command(mut_arg("cluster_dns", |arg| arg.help("Addresses of cluster DNS in the resolv.conf of Pods [default: tenth of the cluster IPs]")))]
 #[command(mut_arg("node_lease_duration_seconds", |arg| arg.help("Duration of the Node's Lease, 1 to 3600; it is renewed every quarter [default: 8]")))]
 pub(crate) struct Flags {

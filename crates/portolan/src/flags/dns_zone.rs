@@ -39,7 +39,8 @@ pub(crate) struct DnsZoneFlags {
     /// Namespaces to serve [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub namespaces: Vec<String>,
-    /// Try the search list of a Pod in the server: one query instead of five; watches Pods
+    /// Try the search list of a Pod in the server: one query instead of five; watches Pods; up, join: always with
+    /// --node-local
     #[arg(long)]
     pub server_side_search: bool,
     /// Resolvers for names outside the zone; empty for none [default: those of /etc/resolv.conf]

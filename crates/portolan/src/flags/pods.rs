@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agent::image_table::ImageTable;
+use agent::images::image_table::ImageTable;
 use agent::settings::NodeImageStore;
 use agent::{PODS_MAX_DEFAULT, Settings, ShutdownPolicy, StaticPods};
 use clap::Args;

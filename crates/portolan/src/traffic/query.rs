@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent::reports::{ReportError, ReportRequest};
+use agent::server::reports::{ReportError, ReportRequest};
 use api::object::Protocol;
 use explain::traffic::{Limits, RowSelection, Selection};
 use ipnet::IpNet;

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use agent::reports::ReportKind;
+use agent::server::reports::ReportKind;
 use client::Client;
 use explain::traffic::{Attribution, ClusterTraffic, Names};
 use explain::{Kind, World, WorldBuilder};

@@ -3,13 +3,13 @@
 
 mod access;
 mod editor;
-#[path = "../multi_node/lab.rs"]
-#[allow(dead_code, reason = "each test program uses its own part of this")]
-mod lab;
 mod neighbour;
 mod node;
 mod pod;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../multi_node/test_cluster.rs"]
+#[allow(dead_code, reason = "each test program uses its own part of this")]
+mod test_cluster;
 mod wire;
 mod without_credentials;

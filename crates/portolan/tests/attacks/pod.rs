@@ -10,7 +10,7 @@ mod volumes;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 const NODE: &str = "node-1";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -24,16 +24,16 @@ fn attacker(script: &str) -> Value {
 #[test]
 fn root_in_a_pod_cannot_take_over_the_node() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(1);
-        lab.up(NODE, &[]);
-        lab.wait_for_node(NODE, NODE, "True");
-        let key = lab.data_dir(NODE).join("pki/ca.key");
+        let mut cluster = TestCluster::new(1);
+        cluster.up(NODE, &[]);
+        cluster.wait_for_node(NODE, NODE, "True");
+        let key = cluster.data_dir(NODE).join("pki/ca.key");
         assert!(key.exists());
         let key = key.display();
         let attacks = [
             ("key", format!("grep PRIVATE {key}")),
             ("key-by-pid-1", format!("grep PRIVATE /proc/1/root{key}")),
-            ("administrator", format!("cat {}/admin.conf", lab.data_dir(NODE).display())),
+            ("administrator", format!("cat {}/admin.conf", cluster.data_dir(NODE).display())),
             ("file", ": >>/etc/hostname".to_owned()),
             ("program", ": >>/bin/bash || : >>/usr/bin/env".to_owned()),
             ("device", "mknod /dev/shm/memory c 1 1; head -c 1 /dev/shm/memory || head -c 1 /dev/mem || ls /dev/kmsg".to_owned()),
@@ -46,12 +46,12 @@ fn root_in_a_pod_cannot_take_over_the_node() {
             ("capabilities", "! grep -q 'CapBnd:.00000000a80425fb' /proc/self/status".to_owned()),
         ];
         for (name, script) in &attacks {
-            lab.run_pod(NODE, NODE, name, attacker(script));
+            cluster.run_pod(NODE, NODE, name, attacker(script));
         }
         let final_phase = |name: &str| {
             let path = format!("{PODS}/{name}");
-            lab.wait_until(name, |lab| {
-                let phase = lab.get(NODE, &path)["status"]["phase"].as_str()?.to_owned();
+            cluster.wait_until(name, |cluster| {
+                let phase = cluster.get(NODE, &path)["status"]["phase"].as_str()?.to_owned();
                 ["Succeeded", "Failed"].contains(&phase.as_str()).then_some(phase)
             })
         };
@@ -68,10 +68,10 @@ fn root_in_a_pod_cannot_take_over_the_node() {
 #[test]
 fn host_path_volumes_do_not_expose_cluster_keys() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(1);
-        lab.up(NODE, &[]);
-        lab.wait_for_node(NODE, NODE, "True");
-        let data = lab.data_dir(NODE);
+        let mut cluster = TestCluster::new(1);
+        cluster.up(NODE, &[]);
+        cluster.wait_for_node(NODE, NODE, "True");
+        let data = cluster.data_dir(NODE);
         let pod = |name: &str, path: &std::path::Path, script: &str| {
             let mut main = attacker(script);
             main["name"] = json!("main");
@@ -88,18 +88,20 @@ fn host_path_volumes_do_not_expose_cluster_keys() {
             &format!("grep -r PRIVATE /mnt/{NODE}"),
         );
         for pod in [&inside, &above] {
-            lab.wait_for("the default ServiceAccount", || {
-                lab.try_request(NODE, Method::POST, PODS, Some(pod)).map(|_| true)
+            cluster.wait_for("the default ServiceAccount", || {
+                cluster
+                    .try_request(NODE, Method::POST, PODS, Some(pod))
+                    .map(|_| true)
             });
         }
-        lab.wait_until("the exit of the Pod `above`", |lab| {
-            let phase = lab.get(NODE, &format!("{PODS}/above"))["status"]["phase"].clone();
+        cluster.wait_until("the exit of the Pod `above`", |cluster| {
+            let phase = cluster.get(NODE, &format!("{PODS}/above"))["status"]["phase"].clone();
             assert_ne!(phase, "Succeeded", "the Pod has read the key");
             (phase == "Failed").then_some(())
         });
-        lab.wait_until("an Event about the rejected volume", |lab| {
-            let events = lab.get(NODE, "/api/v1/namespaces/default/events");
-            let phase = lab.get(NODE, &format!("{PODS}/inside"))["status"]["phase"].clone();
+        cluster.wait_until("an Event about the rejected volume", |cluster| {
+            let events = cluster.get(NODE, "/api/v1/namespaces/default/events");
+            let phase = cluster.get(NODE, &format!("{PODS}/inside"))["status"]["phase"].clone();
             assert_ne!(phase, "Succeeded", "the Pod has read the key");
             let mut all = events["items"].as_array().into_iter().flatten();
             all.any(|event| {
@@ -116,25 +118,26 @@ fn host_path_volumes_do_not_expose_cluster_keys() {
 #[test]
 fn windows_pods_do_not_bypass_restricted() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(1);
-        lab.up(NODE, &[]);
-        lab.wait_for_node(NODE, NODE, "True");
+        let mut cluster = TestCluster::new(1);
+        cluster.up(NODE, &[]);
+        cluster.wait_for_node(NODE, NODE, "True");
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": labels}});
-        lab.request(NODE, Method::POST, "/api/v1/namespaces", Some(&namespace));
+        cluster.request(NODE, Method::POST, "/api/v1/namespaces", Some(&namespace));
         let mut main = attacker("grep -q 'NoNewPrivs:.0' /proc/self/status");
         main["name"] = json!("main");
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "escape"},
             "spec": {"nodeName": NODE, "restartPolicy": "Never", "os": {"name": "windows"}, "containers": [main],
                      "securityContext": {"runAsNonRoot": true}}});
         let pods = "/api/v1/namespaces/team/pods";
-        lab.wait_for("the default ServiceAccount", || {
-            lab.try_request(NODE, Method::POST, pods, Some(&pod))
+        cluster.wait_for("the default ServiceAccount", || {
+            cluster
+                .try_request(NODE, Method::POST, pods, Some(&pod))
                 .map(|_| true)
         });
-        let status = lab.wait_until("the exit of the Pod", |lab| {
-            let status = lab.get(NODE, &format!("{pods}/escape"))["status"].clone();
+        let status = cluster.wait_until("the exit of the Pod", |cluster| {
+            let status = cluster.get(NODE, &format!("{pods}/escape"))["status"].clone();
             let phase = status["phase"].as_str()?;
             ["Succeeded", "Failed"].contains(&phase).then_some(status)
         });
@@ -150,10 +153,10 @@ fn windows_pods_do_not_bypass_restricted() {
 #[test]
 fn tainted_server_runs_no_scheduled_pods() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(1);
-        lab.up(NODE, &["--taint-server"]);
-        lab.wait_for_node(NODE, NODE, "True");
-        let taints = &lab.get(NODE, &format!("/api/v1/nodes/{NODE}"))["spec"]["taints"];
+        let mut cluster = TestCluster::new(1);
+        cluster.up(NODE, &["--taint-server"]);
+        cluster.wait_for_node(NODE, NODE, "True");
+        let taints = &cluster.get(NODE, &format!("/api/v1/nodes/{NODE}"))["spec"]["taints"];
         let taint = json!({"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"});
         assert!(
             taints.as_array().is_some_and(|all| all.contains(&taint)),
@@ -161,12 +164,13 @@ fn tainted_server_runs_no_scheduled_pods() {
         );
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "waits"},
             "spec": {"containers": [{"name": "main", "image": "portolan.dev/echo"}]}});
-        lab.wait_for("the default ServiceAccount", || {
-            lab.try_request(NODE, Method::POST, PODS, Some(&pod))
+        cluster.wait_for("the default ServiceAccount", || {
+            cluster
+                .try_request(NODE, Method::POST, PODS, Some(&pod))
                 .map(|_| true)
         });
-        lab.wait_until("the condition Unschedulable", |lab| {
-            let pod = lab.get(NODE, &format!("{PODS}/waits"));
+        cluster.wait_until("the condition Unschedulable", |cluster| {
+            let pod = cluster.get(NODE, &format!("{PODS}/waits"));
             assert!(pod["spec"]["nodeName"].is_null(), "{pod}");
             let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
             conditions

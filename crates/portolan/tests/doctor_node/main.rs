@@ -1,11 +1,11 @@
 //! `portolan doctor node`, observations through the API, and `portolan trace --live` on nodes in network namespaces, with faults
 //! that are planted in the kernel and in processes.
 
-#[path = "../multi_node/lab.rs"]
-#[allow(dead_code, reason = "each test program uses its own part of this")]
-mod lab;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../multi_node/test_cluster.rs"]
+#[allow(dead_code, reason = "each test program uses its own part of this")]
+mod test_cluster;
 
 mod agent_alone;
 mod application_faults;

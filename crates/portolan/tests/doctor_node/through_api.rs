@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use testbed::{in_namespace, write_sysctl};
 
-use crate::lab::{Lab, echo_container};
+use crate::test_cluster::{TestCluster, echo_container};
 use crate::world::kubeconfig_of;
 
 /// Node with API server.
@@ -20,56 +20,56 @@ const SERVICE: &str = "default/web";
 const AGENT_PORT: u16 = 10_250;
 
 /// Starts two nodes, a Service with an endpoint on the second one, and a client Pod on the first one.
-fn start() -> Lab {
-    let mut lab = Lab::new(2);
-    lab.up(SERVER, &[]);
-    let server = format!("--server={}", lab.server(SERVER));
-    let token = format!("--token={}", lab.token(SERVER, &[]));
-    lab.join(OTHER, &[&server, &token]);
+fn start() -> TestCluster {
+    let mut cluster = TestCluster::new(2);
+    cluster.up(SERVER, &[]);
+    let server = format!("--server={}", cluster.server(SERVER));
+    let token = format!("--token={}", cluster.token(SERVER, &[]));
+    cluster.join(OTHER, &[&server, &token]);
     for node in [SERVER, OTHER] {
-        lab.wait_for_node(SERVER, node, "True");
+        cluster.wait_for_node(SERVER, node, "True");
     }
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
         "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}});
-    lab.request(
+    cluster.request(
         SERVER,
         Method::POST,
         "/api/v1/namespaces/default/services",
         Some(&service),
     );
-    lab.run_pod(SERVER, OTHER, "web", echo_container());
-    lab.run_pod(SERVER, SERVER, "cart", echo_container());
-    lab.wait_for_pod(SERVER, "web", "Running");
-    lab.wait_for_pod(SERVER, "cart", "Running");
-    lab.wait_for("an endpoint of the Service", || {
+    cluster.run_pod(SERVER, OTHER, "web", echo_container());
+    cluster.run_pod(SERVER, SERVER, "cart", echo_container());
+    cluster.wait_for_pod(SERVER, "web", "Running");
+    cluster.wait_for_pod(SERVER, "cart", "Running");
+    cluster.wait_for("an endpoint of the Service", || {
         let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dweb";
-        let slices = lab.try_request(SERVER, Method::GET, path, None)?;
+        let slices = cluster.try_request(SERVER, Method::GET, path, None)?;
         let ready = &slices["items"][0]["endpoints"][0]["conditions"]["ready"];
         Ok(*ready == true)
     });
     // An agent serves once its certificate is issued.
     for node in [SERVER, OTHER] {
-        lab.wait_for("a report of the node", || {
+        cluster.wait_for("a report of the node", || {
             let path = format!("/api/v1/nodes/{node}/observation");
-            lab.try_request(SERVER, Method::GET, &path, None)?;
+            cluster.try_request(SERVER, Method::GET, &path, None)?;
             Ok(true)
         });
     }
-    lab
+    cluster
 }
 
-fn doctor(lab: &Lab, kubeconfig: &Path, arguments: &[&str]) -> Output {
+fn doctor(cluster: &TestCluster, kubeconfig: &Path, arguments: &[&str]) -> Output {
     let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
-    lab.run(
+    cluster.run(
         SERVER,
         &[&["doctor", "service", SERVICE, &kubeconfig], arguments].concat(),
     )
 }
 
 /// Findings as code and object, and the warnings.
-fn findings(lab: &Lab, arguments: &[&str]) -> (Vec<String>, String) {
-    let kubeconfig = lab.data_dir(SERVER).join("admin.conf");
-    let output = doctor(lab, &kubeconfig, &[&["-o", "json"], arguments].concat());
+fn findings(cluster: &TestCluster, arguments: &[&str]) -> (Vec<String>, String) {
+    let kubeconfig = cluster.data_dir(SERVER).join("admin.conf");
+    let output = doctor(cluster, &kubeconfig, &[&["-o", "json"], arguments].concat());
     let warnings = String::from_utf8_lossy(&output.stderr).into_owned();
     let found: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {warnings}"));
@@ -86,8 +86,8 @@ fn findings(lab: &Lab, arguments: &[&str]) -> (Vec<String>, String) {
 }
 
 /// Writes a kubeconfig for a user who may read all objects, and no reports of nodes.
-fn viewer(lab: &Lab) -> PathBuf {
-    let data = lab.data_dir(SERVER);
+fn viewer(cluster: &TestCluster) -> PathBuf {
+    let data = cluster.data_dir(SERVER);
     let issued = apiserver::pki::client(&data.join("pki"), "client-viewer", "viewer", "viewers");
     let issued = issued.expect("a certificate");
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -98,24 +98,24 @@ fn viewer(lab: &Lab) -> PathBuf {
         "metadata": {"name": "everything-but-reports"}, "subjects": [{"kind": "User", "name": "viewer"}],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "everything-but-reports"}});
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
-    lab.request(SERVER, Method::POST, &format!("{rbac}/clusterroles"), Some(&role));
-    lab.request(
+    cluster.request(SERVER, Method::POST, &format!("{rbac}/clusterroles"), Some(&role));
+    cluster.request(
         SERVER,
         Method::POST,
         &format!("{rbac}/clusterrolebindings"),
         Some(&binding),
     );
-    let config = kubeconfig_of(&lab.server(SERVER), &issued);
+    let config = kubeconfig_of(&cluster.server(SERVER), &issued);
     let path = data.join("viewer.conf");
     std::fs::write(&path, config.to_string()).expect("a kubeconfig");
     path
 }
 
 /// Sends a request to the agent of the first node, with a client certificate in a file, or without one.
-fn ask_agent(lab: &Lab, certificate: Option<&Path>) -> Result<Value, ClientError> {
+fn ask_agent(cluster: &TestCluster, certificate: Option<&Path>) -> Result<Value, ClientError> {
     let pem = certificate.map(|path| std::fs::read(path).expect("a certificate"));
     let config = Config {
-        server: format!("https://{}:{AGENT_PORT}", lab.address(SERVER)),
+        server: format!("https://{}:{AGENT_PORT}", cluster.address(SERVER)),
         insecure_skip_tls_verify: true,
         client_certificate: pem.map(|pem| (pem.clone(), pem)),
         ..Config::default()
@@ -127,25 +127,25 @@ fn ask_agent(lab: &Lab, certificate: Option<&Path>) -> Result<Value, ClientError
             client.get("/nodeReports/node-1/observation").await
         })
     };
-    let node = lab.cluster().member(OTHER).expect("a node");
+    let node = cluster.network().member(OTHER).expect("a node");
     node.enter(observe).expect("a namespace")
 }
 
-fn check_observation(lab: &Lab) {
+fn check_observation(cluster: &TestCluster) {
     let path = format!("/api/v1/nodes/{OTHER}/observation");
-    let silent = lab.get(SERVER, &path);
+    let silent = cluster.get(SERVER, &path);
     assert_eq!(silent["kind"], "NodeObservation");
     assert_eq!(silent["metadata"]["name"], OTHER);
     assert_eq!(silent["proxies"][0]["nodeName"], OTHER, "{silent:#}");
     assert!(silent["probes"].is_null(), "no probe is sent without a request");
-    let probed = lab.get(SERVER, &format!("{path}?service={SERVICE}&probe=true"));
+    let probed = cluster.get(SERVER, &format!("{path}?service={SERVICE}&probe=true"));
     let probes = probed["probes"].as_array().expect("probes");
     assert!(!probes.is_empty());
     for probe in probes {
         assert_eq!(probe["outcome"], "answered", "{probe:#}");
     }
     let error = |path: &str| {
-        let response = lab.try_request(SERVER, Method::GET, path, None);
+        let response = cluster.try_request(SERVER, Method::GET, path, None);
         let error = response.expect_err(path);
         (error.code().expect("a response"), error.to_string())
     };
@@ -157,14 +157,14 @@ fn check_observation(lab: &Lab) {
     assert_eq!(code, 404, "{message}");
 }
 
-fn check_refusals(lab: &Lab) {
-    let without = ask_agent(lab, None).expect_err("a refusal");
+fn check_refusals(cluster: &TestCluster) {
+    let without = ask_agent(cluster, None).expect_err("a refusal");
     assert_eq!(without.code(), None, "no request passes the handshake: {without}");
-    let joined = lab.data_dir(OTHER).join("node/agent.pem");
-    let of_other_node = ask_agent(lab, Some(&joined)).expect_err("a refusal");
+    let joined = cluster.data_dir(OTHER).join("node/agent.pem");
+    let of_other_node = ask_agent(cluster, Some(&joined)).expect_err("a refusal");
     assert_eq!(of_other_node.code(), Some(403), "{of_other_node}");
-    let viewer = viewer(lab);
-    let output = doctor(lab, &viewer, &[]);
+    let viewer = viewer(cluster);
+    let output = doctor(cluster, &viewer, &[]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let expected = "Not allowed to read, so nothing is reported that depends on them:";
     let line = text.lines().find(|line| line.starts_with(expected));
@@ -175,11 +175,11 @@ fn check_refusals(lab: &Lab) {
 }
 
 /// The agent of a node accepts the request, and never responds.
-fn check_stalled_node(lab: &Lab) {
+fn check_stalled_node(cluster: &TestCluster) {
     let nodes = format!("--nodes={SERVER},{OTHER}");
-    lab.signal(OTHER, Signal::STOP);
-    let (found, warnings) = findings(lab, &[&nodes, "--timeout=2s"]);
-    lab.signal(OTHER, Signal::CONT);
+    cluster.signal(OTHER, Signal::STOP);
+    let (found, warnings) = findings(cluster, &[&nodes, "--timeout=2s"]);
+    cluster.signal(OTHER, Signal::CONT);
     assert_eq!(found, Vec::<String>::new(), "{warnings}");
     let expected = format!("node {OTHER} is not observed: no response within ");
     assert!(warnings.contains(&expected), "{warnings}");
@@ -188,13 +188,13 @@ fn check_stalled_node(lab: &Lab) {
 #[test]
 fn faults_of_nodes_are_found_through_the_api() {
     in_namespace(|| {
-        let lab = start();
-        check_observation(&lab);
-        let (healthy, warnings) = findings(&lab, &[]);
+        let cluster = start();
+        check_observation(&cluster);
+        let (healthy, warnings) = findings(&cluster, &[]);
         assert_eq!(healthy, Vec::<String>::new(), "{warnings}");
-        let (from_pod, warnings) = findings(&lab, &["--from", "pod/default/cart"]);
+        let (from_pod, warnings) = findings(&cluster, &["--from", "pod/default/cart"]);
         assert_eq!(from_pod, Vec::<String>::new(), "{warnings}");
-        let other = lab.cluster().member(OTHER).expect("a node");
+        let other = cluster.network().member(OTHER).expect("a node");
         let forwarding = |value: &str| {
             other
                 .enter(|| write_sysctl("net.ipv4.ip_forward", value))
@@ -202,16 +202,16 @@ fn faults_of_nodes_are_found_through_the_api() {
                 .expect("a sysctl");
         };
         forwarding("0");
-        let (found, warnings) = findings(&lab, &[]);
+        let (found, warnings) = findings(&cluster, &[]);
         assert_eq!(
             found.first().map(String::as_str),
             Some("PTL-0043 node-2"),
             "{warnings}"
         );
-        let (found, warnings) = findings(&lab, &["--nodes=none"]);
+        let (found, warnings) = findings(&cluster, &["--nodes=none"]);
         assert_eq!(found, Vec::<String>::new(), "{warnings}");
         forwarding("1");
-        check_stalled_node(&lab);
-        check_refusals(&lab);
+        check_stalled_node(&cluster);
+        check_refusals(&cluster);
     });
 }

@@ -12,8 +12,8 @@ use http::Method;
 use serde_json::{Value, json};
 use testbed::{Backend, exchange_udp};
 
-use super::lab::Lab;
 use super::pages::Page;
+use super::test_cluster::TestCluster;
 
 /// Member with the API server, controllers and DNS.
 const SERVER: &str = "control-plane";
@@ -29,17 +29,17 @@ const DNS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Starts all components and returns their pages by name: `proxy`, `proxy-iptables`, `dns`, `controllers`, `balancer` and
 /// `apiserver`.
 pub(crate) fn pages() -> BTreeMap<&'static str, Page> {
-    let mut lab = Lab::new(2);
-    start_server(&mut lab);
-    create_nodes(&lab);
-    start_nodes(&mut lab);
-    let backend = Backend::start(lab.cluster().member(SERVER).expect("a member")).expect("a backend");
-    create_services(&lab, backend.address);
-    send_dns_queries(&lab);
-    send_requests(&lab);
+    let mut cluster = TestCluster::new(2);
+    start_server(&mut cluster);
+    create_nodes(&cluster);
+    start_nodes(&mut cluster);
+    let backend = Backend::start(cluster.network().member(SERVER).expect("a member")).expect("a backend");
+    create_services(&cluster, backend.address);
+    send_dns_queries(&cluster);
+    send_requests(&cluster);
     let page = |node: &str, port: u16, expected: &[&str]| {
-        let text = lab.wait_until(&format!("{expected:?} on port {port}"), |lab| {
-            let response = lab.page(node, ([127, 0, 0, 1], port).into(), "/metrics")?;
+        let text = cluster.wait_until(&format!("{expected:?} on port {port}"), |cluster| {
+            let response = cluster.page(node, ([127, 0, 0, 1], port).into(), "/metrics")?;
             let (_, text) = response.split_once("\r\n\r\n")?;
             let is_complete = expected.iter().all(|expected| text.contains(expected));
             is_complete.then(|| text.to_owned())
@@ -85,14 +85,14 @@ pub(crate) fn pages() -> BTreeMap<&'static str, Page> {
                 ],
             ),
         ),
-        ("apiserver", api_page(&lab)),
+        ("apiserver", api_page(&cluster)),
     ])
 }
 
-fn start_server(lab: &mut Lab) {
-    let directory = lab.data_dir(SERVER);
-    let address = SocketAddr::new(lab.address(SERVER), 6_443);
-    lab.start_as(
+fn start_server(cluster: &mut TestCluster) {
+    let directory = cluster.data_dir(SERVER);
+    let address = SocketAddr::new(cluster.address(SERVER), 6_443);
+    cluster.start_as(
         "apiserver",
         SERVER,
         &[
@@ -101,16 +101,17 @@ fn start_server(lab: &mut Lab) {
             &format!("--data-dir={}", directory.display()),
         ],
     );
-    lab.wait_for("the API server", || {
-        lab.try_request(SERVER, Method::GET, "/api/v1/namespaces/default", None)
+    cluster.wait_for("the API server", || {
+        cluster
+            .try_request(SERVER, Method::GET, "/api/v1/namespaces/default", None)
             .map(|_| true)
     });
-    let kubeconfig = kubeconfig(lab);
-    lab.start_as("controllers", SERVER, &["controllers", &kubeconfig]);
+    let kubeconfig = kubeconfig(cluster);
+    cluster.start_as("controllers", SERVER, &["controllers", &kubeconfig]);
     // The resolver of the DNS server is another one, with its own zone.
-    let resolver = SocketAddr::new(lab.address(OTHER_NODE), 53);
-    let listen = SocketAddr::new(lab.address(SERVER), 53);
-    lab.start_as(
+    let resolver = SocketAddr::new(cluster.address(OTHER_NODE), 53);
+    let listen = SocketAddr::new(cluster.address(SERVER), 53);
+    cluster.start_as(
         "dns",
         SERVER,
         &[
@@ -120,7 +121,7 @@ fn start_server(lab: &mut Lab) {
             &format!("--forward={resolver}"),
         ],
     );
-    lab.start_as(
+    cluster.start_as(
         "resolver",
         OTHER_NODE,
         &[
@@ -133,31 +134,31 @@ fn start_server(lab: &mut Lab) {
     );
 }
 
-fn kubeconfig(lab: &Lab) -> String {
+fn kubeconfig(cluster: &TestCluster) -> String {
     format!(
         "--kubeconfig={}",
-        lab.data_dir(SERVER).join("admin.conf").display()
+        cluster.data_dir(SERVER).join("admin.conf").display()
     )
 }
 
-fn create_nodes(lab: &Lab) {
+fn create_nodes(cluster: &TestCluster) {
     for node in [NODE, OTHER_NODE] {
-        let address = lab.address(node).to_string();
+        let address = cluster.address(node).to_string();
         let mut object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}});
-        lab.request(SERVER, Method::POST, "/api/v1/nodes", Some(&object));
+        cluster.request(SERVER, Method::POST, "/api/v1/nodes", Some(&object));
         object["status"] = json!({
             "addresses": [{"type": "InternalIP", "address": address}],
             "conditions": [{"type": "Ready", "status": "True"}],
         });
         let path = format!("/api/v1/nodes/{node}/status");
-        lab.request(SERVER, Method::PATCH, &path, Some(&object));
+        cluster.request(SERVER, Method::PATCH, &path, Some(&object));
     }
 }
 
-fn start_nodes(lab: &mut Lab) {
-    let kubeconfig = kubeconfig(lab);
+fn start_nodes(cluster: &mut TestCluster) {
+    let kubeconfig = kubeconfig(cluster);
     for (node, mode) in [(NODE, "nftables"), (OTHER_NODE, "iptables")] {
-        lab.start_as(
+        cluster.start_as(
             &format!("proxy-{node}"),
             node,
             &[
@@ -168,8 +169,8 @@ fn start_nodes(lab: &mut Lab) {
             ],
         );
     }
-    let logs = lab.data_dir(NODE).join("access-logs");
-    lab.start_as(
+    let logs = cluster.data_dir(NODE).join("access-logs");
+    cluster.start_as(
         "balancer",
         NODE,
         &[
@@ -186,13 +187,13 @@ fn start_nodes(lab: &mut Lab) {
 }
 
 /// Creates a Service that the edge serves over HTTP, and one with a certificate.
-fn create_services(lab: &Lab, backend: IpAddr) {
+fn create_services(cluster: &TestCluster, backend: IpAddr) {
     let pool = json!({
         "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "default"},
         "spec": {"addresses": [format!("{WEB}-{SECURE}")]},
     });
     let pools = "/apis/portolan.dev/v1alpha1/addresspools";
-    lab.request(SERVER, Method::POST, pools, Some(&pool));
+    cluster.request(SERVER, Method::POST, pools, Some(&pool));
     let pair = rcgen::generate_simple_self_signed(vec!["www.example.com".to_owned()]).expect("a certificate");
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "secure"}, "type": "kubernetes.io/tls",
@@ -202,28 +203,28 @@ fn create_services(lab: &Lab, backend: IpAddr) {
         },
     });
     let secrets = "/api/v1/namespaces/default/secrets";
-    lab.request(SERVER, Method::POST, secrets, Some(&secret));
+    cluster.request(SERVER, Method::POST, secrets, Some(&secret));
     let web = json!({
         "portolan.dev/load-balancer-ips": WEB,
         "portolan.dev/edge-protocol": "http",
         "portolan.dev/edge-access-log": "true",
     });
-    create_service(lab, "web", 80, web, backend);
+    create_service(cluster, "web", 80, web, backend);
     let secure = json!({
         "portolan.dev/load-balancer-ips": SECURE,
         "portolan.dev/edge-certificates": "secure",
         "portolan.dev/edge-tls-ports": "443",
     });
-    create_service(lab, "secure", 443, secure, backend);
+    create_service(cluster, "secure", 443, secure, backend);
     // The controllers write slices of Services with a selector only.
     let selected = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "selected"},
         "spec": {"selector": {"app": "none"}, "trafficDistribution": "PreferClose", "ports": [{"port": 80}]},
     });
-    lab.request(SERVER, Method::POST, SERVICES, Some(&selected));
+    cluster.request(SERVER, Method::POST, SERVICES, Some(&selected));
 }
 
-fn create_service(lab: &Lab, name: &str, port: u16, annotations: Value, backend: IpAddr) {
+fn create_service(cluster: &TestCluster, name: &str, port: u16, annotations: Value, backend: IpAddr) {
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
@@ -231,7 +232,7 @@ fn create_service(lab: &Lab, name: &str, port: u16, annotations: Value, backend:
         "ports": [{"name": "web", "protocol": "TCP", "port": Backend::HEALTH_PORT}],
     });
     let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-    lab.request(SERVER, Method::POST, slices, Some(&slice));
+    cluster.request(SERVER, Method::POST, slices, Some(&slice));
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "annotations": annotations},
         "spec": {
@@ -239,47 +240,47 @@ fn create_service(lab: &Lab, name: &str, port: u16, annotations: Value, backend:
             "ports": [{"name": "web", "port": port, "targetPort": Backend::HEALTH_PORT}],
         },
     });
-    lab.request(SERVER, Method::POST, SERVICES, Some(&service));
+    cluster.request(SERVER, Method::POST, SERVICES, Some(&service));
 }
 
 /// Queries a name of the cluster, and one of the resolver until it answers.
-fn send_dns_queries(lab: &Lab) {
+fn send_dns_queries(cluster: &TestCluster) {
     for name in [
         "kubernetes.default.svc.cluster.local",
         "kubernetes.default.svc.example.org",
     ] {
-        lab.wait_until(name, |lab| {
-            let response = query(lab, name)?;
+        cluster.wait_until(name, |cluster| {
+            let response = query(cluster, name)?;
             // No error, and one answer.
             (response.get(3)? & 15 == 0 && response.get(7) == Some(&1)).then_some(())
         });
     }
     // The answer is in the cache now.
-    assert!(query(lab, "kubernetes.default.svc.example.org").is_some());
+    assert!(query(cluster, "kubernetes.default.svc.example.org").is_some());
 }
 
 /// Sends a query of type A from outside and returns the response.
-fn query(lab: &Lab, name: &str) -> Option<Vec<u8>> {
+fn query(cluster: &TestCluster, name: &str) -> Option<Vec<u8>> {
     let mut message = vec![0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.') {
         message.push(u8::try_from(label.len()).expect("a short label"));
         message.extend_from_slice(label.as_bytes());
     }
     message.extend_from_slice(&[0, 0, 1, 0, 1]);
-    let outside = lab.cluster().outside().expect("the outside");
-    let to = SocketAddr::new(lab.address(SERVER), 53);
+    let outside = cluster.network().outside().expect("the outside");
+    let to = SocketAddr::new(cluster.address(SERVER), 53);
     exchange_udp(outside, to, &message, DNS_TIMEOUT).ok()
 }
 
 /// Sends HTTP requests through the edge until one has succeeded, and waits for the second Service.
-fn send_requests(lab: &Lab) {
-    let outside = lab.cluster().outside().expect("the outside");
+fn send_requests(cluster: &TestCluster) {
+    let outside = cluster.network().outside().expect("the outside");
     let connect = |address: &str, port: u16| {
         let to = SocketAddr::new(address.parse().expect("an address"), port);
         let connected = outside.enter(|| TcpStream::connect_timeout(&to, DNS_TIMEOUT));
         connected.expect("a namespace").ok()
     };
-    lab.wait_until("a response through the edge", |_| {
+    cluster.wait_until("a response through the edge", |_| {
         let mut stream = connect(WEB, 80)?;
         stream
             .write_all(b"GET / HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n")
@@ -288,13 +289,13 @@ fn send_requests(lab: &Lab) {
         stream.read_to_string(&mut response).ok()?;
         response.starts_with("HTTP/1.1 200").then_some(())
     });
-    lab.wait_until("a port with a certificate", |_| connect(SECURE, 443));
+    cluster.wait_until("a port with a certificate", |_| connect(SECURE, 443));
 }
 
 /// Returns the page of the API server, which needs credentials.
-fn api_page(lab: &Lab) -> Page {
-    let path = lab.data_dir(SERVER).join("admin.conf");
-    let member = lab.cluster().member(SERVER).expect("a member");
+fn api_page(cluster: &TestCluster) -> Page {
+    let path = cluster.data_dir(SERVER).join("admin.conf");
+    let member = cluster.network().member(SERVER).expect("a member");
     let text = member.enter(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -4,11 +4,11 @@
 mod components;
 mod documentation;
 mod files;
-#[path = "../multi_node/lab.rs"]
-#[allow(dead_code, reason = "each test program uses its own part of this")]
-mod lab;
 mod names;
 mod pages;
 mod promql;
 mod promtool;
 mod syntax;
+#[path = "../multi_node/test_cluster.rs"]
+#[allow(dead_code, reason = "each test program uses its own part of this")]
+mod test_cluster;

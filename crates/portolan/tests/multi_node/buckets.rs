@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::lab::Lab;
+use super::test_cluster::TestCluster;
 
 const PORT: u16 = 5_000;
 /// `Authorization` header of a signed request. `moto_server` does not verify the signature.
@@ -20,8 +20,8 @@ pub(crate) struct BucketService {
 
 impl BucketService {
     /// Starts the service on the network of the nodes. Skips the test if the program is not installed.
-    pub(crate) fn start(lab: &mut Lab) -> Self {
-        let member = lab.cluster().control_plane().expect("a node");
+    pub(crate) fn start(cluster: &mut TestCluster) -> Self {
+        let member = cluster.network().control_plane().expect("a node");
         let address = SocketAddr::from((member.plan.address.ipv4, PORT));
         let mut command = Command::new("moto_server");
         command
@@ -41,7 +41,7 @@ impl BucketService {
             }
             sleep(Duration::from_millis(50));
         }
-        lab.adopt_process("buckets", child);
+        cluster.adopt_process("buckets", child);
         Self { address }
     }
 
@@ -51,25 +51,25 @@ impl BucketService {
     }
 
     /// Creates a bucket.
-    pub(crate) fn create(&self, lab: &Lab, bucket: &str) {
-        self.request(lab, "PUT", &format!("/{bucket}"));
+    pub(crate) fn create(&self, cluster: &TestCluster, bucket: &str) {
+        self.request(cluster, "PUT", &format!("/{bucket}"));
     }
 
     /// Returns the objects of a bucket: names and contents.
-    pub(crate) fn objects(&self, lab: &Lab, bucket: &str) -> Vec<(String, String)> {
-        let list = self.request(lab, "GET", &format!("/{bucket}?list-type=2"));
+    pub(crate) fn objects(&self, cluster: &TestCluster, bucket: &str) -> Vec<(String, String)> {
+        let list = self.request(cluster, "GET", &format!("/{bucket}?list-type=2"));
         let names = list.split("<Key>").skip(1);
         let names = names.filter_map(|rest| rest.split_once("</Key>").map(|(name, _)| name.to_owned()));
         names
             .map(|name| {
-                let text = self.request(lab, "GET", &format!("/{bucket}/{name}"));
+                let text = self.request(cluster, "GET", &format!("/{bucket}/{name}"));
                 (name, text)
             })
             .collect()
     }
 
-    fn request(&self, lab: &Lab, method: &str, path: &str) -> String {
-        let member = lab.cluster().control_plane().expect("a node");
+    fn request(&self, cluster: &TestCluster, method: &str, path: &str) -> String {
+        let member = cluster.network().control_plane().expect("a node");
         let mut stream = member
             .enter(|| TcpStream::connect(self.address))
             .expect("a namespace")

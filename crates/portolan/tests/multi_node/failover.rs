@@ -9,8 +9,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use testbed::arp_client::{ArpClient, EthernetAddress, ethernet_address_of};
 
-use super::greeter::{self, ADDRESS, Greeted, POOL};
-use super::lab::Lab;
+use super::echo_server::{self, ADDRESS, EchoConnection, POOL};
+use super::test_cluster::TestCluster;
 
 /// Control-plane node; excluded from load balancing.
 const SERVER: &str = "node-1";
@@ -40,43 +40,46 @@ fn record_responders(arp_client: &ArpClient, seen: &mut Vec<EthernetAddress>, du
 #[test]
 fn address_of_a_stopped_node_fails_over_and_returns_after_hand_back() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(3);
-        lab.up(SERVER, &[POOL]);
+        let mut cluster = TestCluster::new(3);
+        cluster.up(SERVER, &[POOL]);
         // The server announces no addresses, so that the API server never stops.
         let labels =
             json!({"metadata": {"labels": {"node.kubernetes.io/exclude-from-external-load-balancers": ""}}});
         let path = format!("/api/v1/nodes/{SERVER}");
-        lab.request(SERVER, Method::PATCH, &path, Some(&labels));
-        let (server, token) = (lab.server(SERVER), lab.token(SERVER, &[]));
+        cluster.request(SERVER, Method::PATCH, &path, Some(&labels));
+        let (server, token) = (cluster.server(SERVER), cluster.token(SERVER, &[]));
         for node in OTHERS {
-            lab.join(node, &["--server", &server, "--token", &token]);
+            cluster.join(node, &["--server", &server, "--token", &token]);
         }
         for node in OTHERS {
-            lab.wait_for_node(SERVER, node, "True");
+            cluster.wait_for_node(SERVER, node, "True");
         }
-        lab.wait_for("three voting members", || {
-            let lease = lab.try_request(SERVER, Method::GET, LEASE, None)?;
+        cluster.wait_for("three voting members", || {
+            let lease = cluster.try_request(SERVER, Method::GET, LEASE, None)?;
             let record = lease["metadata"]["annotations"]["portolan.dev/announcers"].as_str();
             let record: Value = serde_json::from_str(record.unwrap_or("null")).expect("a record in JSON");
             Ok(record["members"]
                 .as_object()
                 .is_some_and(|members| members.len() == 3))
         });
-        greeter::serve(&lab, SERVER);
+        echo_server::serve(&cluster, SERVER);
         let members = OTHERS.map(|node| {
-            let member = lab.cluster().member(node).expect("a node");
+            let member = cluster.network().member(node).expect("a node");
             let hardware = ethernet_address_of(member).expect("an Ethernet address");
-            (node, lab.address(node), hardware)
+            (node, cluster.address(node), hardware)
         });
-        let exchange_through = |lab: &Lab, ip: IpAddr| match Greeted::connect(lab, CONNECT_TIMEOUT) {
-            Ok(mut greeted) if greeted.node == ip => greeted.exchange().ok(),
-            _ => None,
-        };
-        lab.wait_until("a connection", |lab| Greeted::connect(lab, CONNECT_TIMEOUT).ok());
-        let arp_client = ArpClient::new(lab.cluster().outside().expect("the outside")).expect("a socket");
+        let exchange_through =
+            |cluster: &TestCluster, ip: IpAddr| match EchoConnection::connect(cluster, CONNECT_TIMEOUT) {
+                Ok(mut connection) if connection.node == ip => connection.exchange().ok(),
+                _ => None,
+            };
+        cluster.wait_until("a connection", |cluster| {
+            EchoConnection::connect(cluster, CONNECT_TIMEOUT).ok()
+        });
+        let arp_client = ArpClient::new(cluster.network().outside().expect("the outside")).expect("a socket");
         // The address may move until the members agree.
         let mut seen = Vec::new();
-        lab.wait_until("a stable owner", |_| {
+        cluster.wait_until("a stable owner", |_| {
             seen.clear();
             record_responders(&arp_client, &mut seen, Duration::from_secs(3));
             (seen.len() == 1).then_some(())
@@ -90,13 +93,13 @@ fn address_of_a_stopped_node_fails_over_and_returns_after_hand_back() {
             .into_iter()
             .find(|member| !is_owner(member))
             .expect("another node");
-        lab.wait_until("connections through the owner", |lab| {
-            exchange_through(lab, owner.1)
+        cluster.wait_until("connections through the owner", |cluster| {
+            exchange_through(cluster, owner.1)
         });
 
-        lab.signal(owner.0, Signal::STOP);
-        lab.wait_until("connections through the other node", |lab| {
-            exchange_through(lab, other.1)
+        cluster.signal(owner.0, Signal::STOP);
+        cluster.wait_until("connections through the other node", |cluster| {
+            exchange_through(cluster, other.1)
         });
         record_responders(&arp_client, &mut seen, STOPPED);
         assert_eq!(
@@ -104,18 +107,18 @@ fn address_of_a_stopped_node_fails_over_and_returns_after_hand_back() {
             [owner.2, other.2],
             "only the new owner responds while the previous one is stopped"
         );
-        exchange_through(&lab, other.1).expect("a connection");
+        exchange_through(&cluster, other.1).expect("a connection");
 
         // The resumed node has unread ARP requests in its socket, and must not act on its old state.
-        lab.signal(owner.0, Signal::CONT);
-        lab.wait_until("the owner again", |lab| {
+        cluster.signal(owner.0, Signal::CONT);
+        cluster.wait_until("the owner again", |cluster| {
             record_responders(&arp_client, &mut seen, Duration::from_millis(200));
-            exchange_through(lab, owner.1).filter(|()| seen.last() == Some(&owner.2))
+            exchange_through(cluster, owner.1).filter(|()| seen.last() == Some(&owner.2))
         });
         record_responders(&arp_client, &mut seen, Duration::from_secs(1));
         // Two responders at the same time would alternate with each request. On a busy host the address may
         // move once more than the test causes.
         assert!(seen.len() <= 5, "{seen:?}");
-        exchange_through(&lab, owner.1).expect("a connection");
+        exchange_through(&cluster, owner.1).expect("a connection");
     });
 }

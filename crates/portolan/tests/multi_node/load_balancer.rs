@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use testbed::Backend;
 
 use super::buckets::BucketService;
-use super::lab::Lab;
+use super::test_cluster::TestCluster;
 
 /// Time for a change on a busy host.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(90);
@@ -33,8 +33,8 @@ const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslice
 const COOKIE_SECRET: &str = "/api/v1/namespaces/kube-system/secrets/portolan-edge-cookies";
 
 /// Starts a backend on a node.
-fn start_backend(lab: &Lab, name: &str) -> Backend {
-    Backend::start(lab.cluster().member(name).expect("a node")).expect("a backend")
+fn start_backend(cluster: &TestCluster, name: &str) -> Backend {
+    Backend::start(cluster.network().member(name).expect("a node")).expect("a backend")
 }
 
 /// Connection of `openssl s_client` from outside of the cluster.
@@ -52,7 +52,7 @@ impl Drop for Openssl {
 
 impl Openssl {
     /// Connects and verifies the certificate. Returns the name of the backend and the PROXY header that it received.
-    fn connect(lab: &Lab, authority: &PathBuf) -> Option<(Self, String, String)> {
+    fn connect(cluster: &TestCluster, authority: &PathBuf) -> Option<(Self, String, String)> {
         let mut command = Command::new("openssl");
         command
             .args(["s_client", "-quiet", "-connect", "172.30.0.200:443"])
@@ -67,7 +67,7 @@ impl Openssl {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let outside = lab.cluster().outside().expect("the outside");
+        let outside = cluster.network().outside().expect("the outside");
         let mut child = outside.spawn(&mut command).expect("openssl");
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let mut this = Self {
@@ -162,38 +162,38 @@ fn web_slice(backends: &[&Backend]) -> Value {
 }
 
 /// Creates a self-signed certificate in a Secret, and returns a file with it for the client.
-fn create_certificate(lab: &Lab) -> PathBuf {
+fn create_certificate(cluster: &TestCluster) -> PathBuf {
     let pair = rcgen::generate_simple_self_signed(vec!["www.example.com".to_owned()]).expect("a certificate");
     let encoded = |pem: &str| STANDARD.encode(pem);
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": CERTIFICATE}, "type": "kubernetes.io/tls",
         "data": {"tls.crt": encoded(&pair.cert.pem()), "tls.key": encoded(&pair.signing_key.serialize_pem())},
     });
-    lab.request(
+    cluster.request(
         SERVER,
         Method::POST,
         "/api/v1/namespaces/default/secrets",
         Some(&secret),
     );
-    let path = lab.data_dir(SERVER).join("client-trusts.pem");
+    let path = cluster.data_dir(SERVER).join("client-trusts.pem");
     fs::write(&path, pair.cert.pem()).expect("a file");
     path
 }
 
 /// Runs `portolan balancer status`. Returns its JSON, and true if the exit code is 0.
-fn status(lab: &Lab) -> (Value, bool) {
+fn status(cluster: &TestCluster) -> (Value, bool) {
     let kubeconfig = format!(
         "--kubeconfig={}",
-        lab.data_dir(SERVER).join("admin.conf").display()
+        cluster.data_dir(SERVER).join("admin.conf").display()
     );
-    let output = lab.run(SERVER, &["balancer", "status", &kubeconfig, "-o", "json"]);
+    let output = cluster.run(SERVER, &["balancer", "status", &kubeconfig, "-o", "json"]);
     let status = serde_json::from_slice(&output.stdout);
     (status.unwrap_or_default(), output.status.success())
 }
 
 /// Returns the backends of a Service at the edge, with their states.
-fn states(lab: &Lab, service: &str) -> Vec<(String, String)> {
-    let (status, _) = status(lab);
+fn states(cluster: &TestCluster, service: &str) -> Vec<(String, String)> {
+    let (status, _) = status(cluster);
     let ports = status["edge"].as_array().cloned().unwrap_or_default();
     let port = ports.into_iter().find(|port| port["service"] == service);
     let backends = port.and_then(|port| port["backends"].as_array().cloned());
@@ -205,10 +205,10 @@ fn states(lab: &Lab, service: &str) -> Vec<(String, String)> {
 }
 
 /// Sends a request from the namespace of a member and returns the response.
-fn get(lab: &Lab, from: &str, to: SocketAddr, path: &str, cookie: &str) -> Option<String> {
+fn get(cluster: &TestCluster, from: &str, to: SocketAddr, path: &str, cookie: &str) -> Option<String> {
     let member = match from {
-        "outside" => lab.cluster().outside(),
-        node => lab.cluster().member(node),
+        "outside" => cluster.network().outside(),
+        node => cluster.network().member(node),
     };
     let connected = member
         .expect("a node")
@@ -229,39 +229,39 @@ fn documented_annotations_take_effect() {
         if !has_openssl.is_ok_and(|output| output.status.success()) {
             testbed::skip_inside("openssl is not installed");
         }
-        let mut lab = Lab::new(2);
-        let buckets = BucketService::start(&mut lab);
-        buckets.create(&lab, BUCKET);
+        let mut cluster = TestCluster::new(2);
+        let buckets = BucketService::start(&mut cluster);
+        buckets.create(&cluster, BUCKET);
         let endpoint = format!("--edge-access-log-s3-endpoint={}", buckets.url());
         let pool = format!("--load-balancer-addresses={ADDRESSES}");
         let allowed = format!("--edge-access-log-buckets={BUCKET}");
-        lab.up(SERVER, &[&endpoint, &allowed, &pool]);
-        let backends = ["node-2", "control-plane"].map(|name| start_backend(&lab, name));
+        cluster.up(SERVER, &[&endpoint, &allowed, &pool]);
+        let backends = ["node-2", "control-plane"].map(|name| start_backend(&cluster, name));
         let [one, other] = &backends;
-        let authority = create_certificate(&lab);
-        lab.request(SERVER, Method::POST, SLICES, Some(&web_slice(&[one, other])));
-        lab.request(SERVER, Method::POST, SERVICES, Some(&service()));
+        let authority = create_certificate(&cluster);
+        cluster.request(SERVER, Method::POST, SLICES, Some(&web_slice(&[one, other])));
+        cluster.request(SERVER, Method::POST, SERVICES, Some(&service()));
 
         // The edge terminates TLS, and the backend receives the client address in the PROXY header.
-        let (connection, _, header) = wait_until("a connection", || Openssl::connect(&lab, &authority));
+        let (connection, _, header) = wait_until("a connection", || Openssl::connect(&cluster, &authority));
         assert!(
             header.starts_with(&format!("PROXY TCP4 {CLIENT} 172.30.0.200 ")) && header.ends_with(" 443"),
             "{header}"
         );
         drop(connection);
-        check_status_and_metrics(&lab);
+        check_status_and_metrics(&cluster);
 
         // An unhealthy backend receives no connections until it is healthy again.
         let has_state = |backend: &Backend, state: &str| {
             let address = SocketAddr::new(backend.address, Backend::ECHO_PORT).to_string();
-            states(&lab, "web")
+            states(&cluster, "web")
                 .contains(&(address, state.to_owned()))
                 .then_some(())
         };
         one.set_healthy(false);
         wait_until("an unhealthy backend", || has_state(one, "unhealthy"));
         for _ in 0..4 {
-            let (_, name, _) = Openssl::connect(&lab, &authority).expect("a connection");
+            let (_, name, _) = Openssl::connect(&cluster, &authority).expect("a connection");
             assert_eq!(name, other.name);
         }
         one.set_healthy(true);
@@ -269,22 +269,24 @@ fn documented_annotations_take_effect() {
 
         // A removed backend drains its connection; new connections go to the other backend.
         let (mut first, _, _) = wait_until("a connection to the backend", || {
-            Openssl::connect(&lab, &authority).filter(|(_, name, _)| *name == one.name)
+            Openssl::connect(&cluster, &authority).filter(|(_, name, _)| *name == one.name)
         });
         assert!(first.is_echoed());
         let path = format!("{SLICES}/web");
-        lab.request(SERVER, Method::PATCH, &path, Some(&web_slice(&[other])));
-        wait_until("one backend", || (states(&lab, "web").len() == 1).then_some(()));
+        cluster.request(SERVER, Method::PATCH, &path, Some(&web_slice(&[other])));
+        wait_until("one backend", || {
+            (states(&cluster, "web").len() == 1).then_some(())
+        });
         assert!(first.is_echoed(), "the connection is drained");
-        let (mut second, name, _) = Openssl::connect(&lab, &authority).expect("a connection");
+        let (mut second, name, _) = Openssl::connect(&cluster, &authority).expect("a connection");
         assert_eq!(name, other.name);
         wait_until("the end of draining", || (!first.is_echoed()).then_some(()));
         assert!(second.is_echoed());
 
         // The edge writes the log at shutdown.
         drop((first, second));
-        lab.stop(SERVER);
-        let objects = buckets.objects(&lab, BUCKET);
+        cluster.stop(SERVER);
+        let objects = buckets.objects(&cluster, BUCKET);
         let is_of_service = |name: &str| {
             name.starts_with("default/my-bucket-prefix/prod/")
                 && name.contains("/default_web_")
@@ -306,9 +308,9 @@ fn documented_annotations_take_effect() {
 }
 
 /// Checks the output of `portolan balancer status` and the metrics.
-fn check_status_and_metrics(lab: &Lab) {
+fn check_status_and_metrics(cluster: &TestCluster) {
     // The usage of a pool is updated after a second.
-    let status = wait_until("a healthy status", || match status(lab) {
+    let status = wait_until("a healthy status", || match status(cluster) {
         (status, true) if status["pools"][0]["usage"][0]["assigned"] == 1 => Some(status),
         (status, _) => {
             assert_ne!(status["node"], Value::Null, "{status:#}");
@@ -331,7 +333,7 @@ fn check_status_and_metrics(lab: &Lab) {
         status["pools"],
         json!([{"name": "default", "usage": [{"family": "IPv4", "total": 2, "assigned": 1}]}])
     );
-    let metrics = get(lab, SERVER, ([127, 0, 0, 1], 10_268).into(), "/metrics", "").expect("metrics");
+    let metrics = get(cluster, SERVER, ([127, 0, 0, 1], 10_268).into(), "/metrics", "").expect("metrics");
     let labels = "namespace=\"default\",service=\"web\",port=\"443\",protocol=\"tcp\"";
     for line in [
         "portolan_announcer_announced{ip=\"172.30.0.200\"} 1\n".to_owned(),
@@ -348,17 +350,17 @@ fn check_status_and_metrics(lab: &Lab) {
 #[test]
 fn sticky_cookies_depend_on_a_replaceable_secret() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(2);
-        lab.up(SERVER, &[&format!("--load-balancer-addresses={ADDRESSES}")]);
-        let backend = start_backend(&lab, "node-2");
+        let mut cluster = TestCluster::new(2);
+        cluster.up(SERVER, &[&format!("--load-balancer-addresses={ADDRESSES}")]);
+        let backend = start_backend(&cluster, "node-2");
         let port = json!({"name": "http", "protocol": "TCP", "port": Backend::HEALTH_PORT});
-        lab.request(
+        cluster.request(
             SERVER,
             Method::POST,
             SLICES,
             Some(&slice("sticky", &port, &[&backend])),
         );
-        lab.request(SERVER, Method::POST, SERVICES, Some(&sticky_service()));
+        cluster.request(SERVER, Method::POST, SERVICES, Some(&sticky_service()));
         let cookie_for = |secret: &[u8]| {
             let service = ServiceName {
                 namespace: "default".into(),
@@ -370,17 +372,17 @@ fn sticky_cookies_depend_on_a_replaceable_secret() {
         };
         let to = SocketAddr::from(([172, 30, 0, 201], 80));
         let new_cookie = |cookie: &str| {
-            let response = get(&lab, "outside", to, "/", cookie).expect("a response");
+            let response = get(&cluster, "outside", to, "/", cookie).expect("a response");
             assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
             let value = response.split("\r\nset-cookie: ").nth(1)?;
             value.split(';').next().map(str::to_owned)
         };
         wait_until("a response", || {
-            get(&lab, "outside", to, "/", "").filter(|response| response.starts_with("HTTP/1.1 200 "))
+            get(&cluster, "outside", to, "/", "").filter(|response| response.starts_with("HTTP/1.1 200 "))
         });
         // The generated secret has 256 bits, and the cookies depend on it.
         let first = new_cookie("").expect("a cookie");
-        let secret = lab.get(SERVER, COOKIE_SECRET);
+        let secret = cluster.get(SERVER, COOKIE_SECRET);
         let text = secret["data"]["key"].as_str().expect("a key in the Secret");
         let old = STANDARD.decode(text).expect("base64");
         assert_eq!(old.len(), 32);
@@ -389,7 +391,7 @@ fn sticky_cookies_depend_on_a_replaceable_secret() {
         // The previous key still verifies cookies, and the response has a cookie of the new key.
         let new = STANDARD.encode("another secret");
         let patch = json!({"data": {"key": new, "previous-key": text}});
-        lab.request(SERVER, Method::PATCH, COOKIE_SECRET, Some(&patch));
+        cluster.request(SERVER, Method::PATCH, COOKIE_SECRET, Some(&patch));
         let second = wait_until("a new cookie", || new_cookie(&first));
         assert_eq!(second, cookie_for(b"another secret"));
         assert_eq!(new_cookie(&second), None, "the edge accepts the cookie");

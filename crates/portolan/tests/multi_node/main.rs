@@ -1,11 +1,11 @@
 //! Clusters of several nodes, each in a network namespace: join, Pod network, removal, failures and load balancing.
 
 mod buckets;
+mod echo_server;
 mod failover;
-mod greeter;
 mod ingress;
 mod joining;
-mod lab;
 mod load_balancer;
 mod servers;
+mod test_cluster;
 mod upgrading;

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::json;
 use testbed::EtcdServer;
 
-use super::lab::{Lab, echo_container};
+use super::test_cluster::{TestCluster, echo_container};
 
 #[test]
 fn cluster_survives_the_loss_of_a_server() {
@@ -12,19 +12,19 @@ fn cluster_survives_the_loss_of_a_server() {
         if !EtcdServer::is_installed() {
             testbed::skip_inside("etcd is not installed");
         }
-        let mut lab = Lab::new(3);
-        let etcd = format!("--etcd-servers={}", lab.etcd());
-        lab.up("node-1", &[&etcd]);
+        let mut cluster = TestCluster::new(3);
+        let etcd = format!("--etcd-servers={}", cluster.etcd());
+        cluster.up("node-1", &[&etcd]);
         // A server with another cluster CA does not belong to the cluster.
-        let data_dir = format!("--data-dir={}", lab.data_dir("other-ca").display());
-        let error = lab.expect_failure("node-2", &["up", &data_dir, "--node-name=node-2", &etcd]);
+        let data_dir = format!("--data-dir={}", cluster.data_dir("other-ca").display());
+        let error = cluster.expect_failure("node-2", &["up", &data_dir, "--node-name=node-2", &etcd]);
         assert!(error.contains("another CA"), "{error}");
-        lab.share_ca("node-1", "node-2");
-        lab.up("node-2", &[&etcd]);
-        lab.wait_for_node("node-1", "node-2", "True");
-        let servers = [lab.server("node-1"), lab.server("node-2")];
-        lab.wait_for("both servers", || {
-            let endpoints = lab.try_request(
+        cluster.share_ca("node-1", "node-2");
+        cluster.up("node-2", &[&etcd]);
+        cluster.wait_for_node("node-1", "node-2", "True");
+        let servers = [cluster.server("node-1"), cluster.server("node-2")];
+        cluster.wait_for("both servers", || {
+            let endpoints = cluster.try_request(
                 "node-2",
                 Method::GET,
                 "/api/v1/namespaces/default/endpoints/kubernetes",
@@ -34,27 +34,27 @@ fn cluster_survives_the_loss_of_a_server() {
                 .as_array()
                 .is_some_and(|addresses| addresses.len() == 2))
         });
-        let command = lab.token("node-1", &["--print-join-command"]);
+        let command = cluster.token("node-1", &["--print-join-command"]);
         assert!(servers.iter().all(|server| command.contains(server)), "{command}");
-        let token = lab.token("node-1", &[]);
-        lab.join("node-3", &["--server", &servers.join(","), "--token", &token]);
-        lab.wait_for_node("node-2", "node-3", "True");
-        lab.kill("node-1");
+        let token = cluster.token("node-1", &[]);
+        cluster.join("node-3", &["--server", &servers.join(","), "--token", &token]);
+        cluster.wait_for_node("node-2", "node-3", "True");
+        cluster.kill("node-1");
         // The node and the controllers use the other server.
-        lab.wait_for_node("node-2", "node-1", "Unknown");
-        lab.wait_for_node("node-2", "node-3", "True");
-        lab.run_pod("node-2", "node-3", "three", echo_container());
-        lab.wait_for_pod("node-2", "three", "Running");
+        cluster.wait_for_node("node-2", "node-1", "Unknown");
+        cluster.wait_for_node("node-2", "node-3", "True");
+        cluster.run_pod("node-2", "node-3", "three", echo_container());
+        cluster.wait_for_pod("node-2", "three", "Running");
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "three"},
             "spec": {"selector": {"app": "three"}, "ports": [{"port": 80, "targetPort": 8080}]}});
-        lab.request(
+        cluster.request(
             "node-2",
             Method::POST,
             "/api/v1/namespaces/default/services",
             Some(&service),
         );
-        lab.wait_for("the endpoint", || {
-            let endpoints = lab.try_request(
+        cluster.wait_for("the endpoint", || {
+            let endpoints = cluster.try_request(
                 "node-2",
                 Method::GET,
                 "/api/v1/namespaces/default/endpoints/three",

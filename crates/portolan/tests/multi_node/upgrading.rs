@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use netlink::route::NetworkNamespace;
 
-use super::greeter::{self, Greeted, POOL, RESPONSE_TIMEOUT};
-use super::lab::Lab;
+use super::echo_server::{self, EchoConnection, POOL, RESPONSE_TIMEOUT};
+use super::test_cluster::TestCluster;
 
 const SERVER: &str = "node-1";
 /// Clients that connect in a loop.
@@ -24,8 +24,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 const LONG_CONNECTION: Duration = Duration::from_secs(13);
 
 /// Starts a process with announcer and edge, the successor of the previous one.
-fn start(lab: &mut Lab, name: &str, metrics_port: u16) {
-    let directory = lab.data_dir(SERVER);
+fn start(cluster: &mut TestCluster, name: &str, metrics_port: u16) {
+    let directory = cluster.data_dir(SERVER);
     let flags = [
         format!("--kubeconfig={}", directory.join("admin.conf").display()),
         format!(
@@ -38,13 +38,13 @@ fn start(lab: &mut Lab, name: &str, metrics_port: u16) {
     let mut arguments = vec!["balancer", "--assign=false", "--announce", "--edge"];
     arguments.extend(["--edge-drain-timeout=120s", "--edge-threads=2"]);
     arguments.extend(flags.iter().map(String::as_str));
-    lab.start_as(name, SERVER, &arguments);
+    cluster.start_as(name, SERVER, &arguments);
 }
 
 /// Returns the number of connections that a process has accepted.
-fn accepted_connections(lab: &Lab, metrics_port: u16) -> u64 {
+fn accepted_connections(cluster: &TestCluster, metrics_port: u16) -> u64 {
     let address = SocketAddr::from(([127, 0, 0, 1], metrics_port));
-    let page = lab.page(SERVER, address, "/metrics").unwrap_or_default();
+    let page = cluster.page(SERVER, address, "/metrics").unwrap_or_default();
     let mut lines = page.lines();
     let line = lines.find(|line| line.starts_with("portolan_edge_connections_total{"));
     let number = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
@@ -59,9 +59,9 @@ struct Clients {
 }
 
 impl Clients {
-    fn start(lab: &Lab) -> Self {
+    fn start(cluster: &TestCluster) -> Self {
         let (is_stopped, count) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
-        let outside = lab.cluster().outside().expect("the outside");
+        let outside = cluster.network().outside().expect("the outside");
         let threads = (0..CLIENTS).map(|_| {
             let namespace = outside.enter(NetworkNamespace::current);
             let namespace = namespace.expect("a namespace").expect("a descriptor");
@@ -80,9 +80,9 @@ impl Clients {
     }
 
     /// Waits for further connections.
-    fn wait_for_progress(&self, lab: &Lab) {
+    fn wait_for_progress(&self, cluster: &TestCluster) {
         let before = self.count.load(Ordering::Relaxed);
-        lab.wait_until("more connections", |_| {
+        cluster.wait_until("more connections", |_| {
             let is_failed = self.threads.iter().any(JoinHandle::is_finished);
             (is_failed || self.count.load(Ordering::Relaxed) >= before + PROGRESS_CONNECTIONS).then_some(())
         });
@@ -109,9 +109,9 @@ impl Drop for Clients {
 /// Connects in a loop until the first error.
 fn connect_in_a_loop(is_stopped: &AtomicBool, count: &AtomicUsize) -> io::Result<()> {
     while !is_stopped.load(Ordering::Relaxed) {
-        let mut greeted = Greeted::connect_in_namespace(RESPONSE_TIMEOUT)?;
-        greeted.exchange()?;
-        greeted.close()?;
+        let mut connection = EchoConnection::connect_in_namespace(RESPONSE_TIMEOUT)?;
+        connection.exchange()?;
+        connection.close()?;
         count.fetch_add(1, Ordering::Relaxed);
         thread::sleep(PAUSE);
     }
@@ -121,28 +121,30 @@ fn connect_in_a_loop(is_stopped: &AtomicBool, count: &AtomicUsize) -> io::Result
 #[test]
 fn edge_hand_over_keeps_connections() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(1);
-        lab.up(SERVER, &[POOL, "--load-balancer=false"]);
-        greeter::serve(&lab, SERVER);
-        start(&mut lab, "process-0", 20_000);
-        lab.wait_until("a connection", |lab| Greeted::connect(lab, RESPONSE_TIMEOUT).ok());
-        let clients = Clients::start(&lab);
+        let mut cluster = TestCluster::new(1);
+        cluster.up(SERVER, &[POOL, "--load-balancer=false"]);
+        echo_server::serve(&cluster, SERVER);
+        start(&mut cluster, "process-0", 20_000);
+        cluster.wait_until("a connection", |cluster| {
+            EchoConnection::connect(cluster, RESPONSE_TIMEOUT).ok()
+        });
+        let clients = Clients::start(&cluster);
         for number in 1..=3 {
-            let mut established = Greeted::connect(&lab, RESPONSE_TIMEOUT).expect("a connection");
+            let mut established = EchoConnection::connect(&cluster, RESPONSE_TIMEOUT).expect("a connection");
             let port = 20_000 + number;
-            start(&mut lab, &format!("process-{number}"), port);
-            lab.wait_until("connections to the successor", |lab| {
-                (accepted_connections(lab, port) > 0).then_some(())
+            start(&mut cluster, &format!("process-{number}"), port);
+            cluster.wait_until("connections to the successor", |cluster| {
+                (accepted_connections(cluster, port) > 0).then_some(())
             });
             if number == 1 {
                 thread::sleep(LONG_CONNECTION);
             }
-            clients.wait_for_progress(&lab);
+            clients.wait_for_progress(&cluster);
             // The predecessor keeps the established connection and exits after its end.
             established.exchange().expect("an established connection");
             established.close().expect("an orderly close");
-            lab.wait_for_exit(&format!("process-{}", number - 1));
-            clients.wait_for_progress(&lab);
+            cluster.wait_for_exit(&format!("process-{}", number - 1));
+            clients.wait_for_progress(&cluster);
         }
         clients.stop();
     });

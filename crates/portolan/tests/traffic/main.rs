@@ -1,11 +1,11 @@
 //! `portolan top` and `portolan flows` on a node with a proxy: connections of a known number, and the bytes that the kernel
 //! counts.
 
-#[path = "../multi_node/lab.rs"]
-#[allow(dead_code, reason = "each test program uses its own part of this")]
-mod lab;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../multi_node/test_cluster.rs"]
+#[allow(dead_code, reason = "each test program uses its own part of this")]
+mod test_cluster;
 
 mod node;
 mod through_api;

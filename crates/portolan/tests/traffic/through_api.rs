@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 use testbed::in_namespace;
 
-use crate::lab::{Lab, echo_container};
+use crate::test_cluster::{TestCluster, echo_container};
 
 /// Node with API server, and its number of connections.
 const SERVER: (&str, usize) = ("node-1", 3);
@@ -14,36 +14,36 @@ const SERVER: (&str, usize) = ("node-1", 3);
 const OTHER: (&str, usize) = ("node-2", 2);
 
 /// Starts two nodes, and a Service with an endpoint on the second one. Returns its cluster IP.
-fn start() -> (Lab, SocketAddr) {
-    let mut lab = Lab::new(2);
-    lab.up(SERVER.0, &[]);
-    let server = format!("--server={}", lab.server(SERVER.0));
-    let token = format!("--token={}", lab.token(SERVER.0, &[]));
-    lab.join(OTHER.0, &[&server, &token]);
+fn start() -> (TestCluster, SocketAddr) {
+    let mut cluster = TestCluster::new(2);
+    cluster.up(SERVER.0, &[]);
+    let server = format!("--server={}", cluster.server(SERVER.0));
+    let token = format!("--token={}", cluster.token(SERVER.0, &[]));
+    cluster.join(OTHER.0, &[&server, &token]);
     for (node, _) in [SERVER, OTHER] {
-        lab.wait_for_node(SERVER.0, node, "True");
+        cluster.wait_for_node(SERVER.0, node, "True");
     }
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
         "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}});
     let path = "/api/v1/namespaces/default/services";
-    let created = lab.request(SERVER.0, Method::POST, path, Some(&service));
+    let created = cluster.request(SERVER.0, Method::POST, path, Some(&service));
     let ip: IpAddr = created["spec"]["clusterIP"]
         .as_str()
         .and_then(|ip| ip.parse().ok())
         .expect("a cluster IP");
-    lab.run_pod(SERVER.0, OTHER.0, "web", echo_container());
-    lab.wait_for_pod(SERVER.0, "web", "Running");
+    cluster.run_pod(SERVER.0, OTHER.0, "web", echo_container());
+    cluster.wait_for_pod(SERVER.0, "web", "Running");
     for (node, _) in [SERVER, OTHER] {
-        wait_for_report(&lab, node);
+        wait_for_report(&cluster, node);
     }
-    (lab, SocketAddr::new(ip, 80))
+    (cluster, SocketAddr::new(ip, 80))
 }
 
 /// Waits for the serving certificate of an agent, before which its node has no report.
-fn wait_for_report(lab: &Lab, node: &str) {
+fn wait_for_report(cluster: &TestCluster, node: &str) {
     let path = format!("/api/v1/nodes/{node}/flows?intervalMilliseconds=100");
-    lab.wait_until("a report of the node", |_| {
-        match lab.try_request(SERVER.0, Method::GET, &path, None) {
+    cluster.wait_until("a report of the node", |_| {
+        match cluster.try_request(SERVER.0, Method::GET, &path, None) {
             Ok(_) => Some(()),
             Err(error) => {
                 let message = error.to_string();
@@ -55,9 +55,9 @@ fn wait_for_report(lab: &Lab, node: &str) {
 }
 
 /// Opens connections on a node.
-fn connect(lab: &Lab, (node, number): (&str, usize), service: SocketAddr) -> Vec<TcpStream> {
-    let member = lab.cluster().member(node).expect("a node");
-    lab.wait_until("the rules of the node", |_| {
+fn connect(cluster: &TestCluster, (node, number): (&str, usize), service: SocketAddr) -> Vec<TcpStream> {
+    let member = cluster.network().member(node).expect("a node");
+    cluster.wait_until("the rules of the node", |_| {
         let connected = member.enter(|| TcpStream::connect(service).ok());
         connected.expect("a namespace")
     });
@@ -68,12 +68,12 @@ fn connect(lab: &Lab, (node, number): (&str, usize), service: SocketAddr) -> Vec
     member.enter(open).expect("a namespace")
 }
 
-fn top(lab: &Lab, arguments: &[&str]) -> (String, String) {
+fn top(cluster: &TestCluster, arguments: &[&str]) -> (String, String) {
     let kubeconfig = format!(
         "--kubeconfig={}",
-        lab.data_dir(SERVER.0).join("admin.conf").display()
+        cluster.data_dir(SERVER.0).join("admin.conf").display()
     );
-    let output = lab.run(SERVER.0, &[arguments, &[kubeconfig.as_str()]].concat());
+    let output = cluster.run(SERVER.0, &[arguments, &[kubeconfig.as_str()]].concat());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{arguments:?}: {stdout}{stderr}");
@@ -89,9 +89,9 @@ fn service_named<'v>(traffic: &'v Value, name: &str) -> &'v Value {
 #[test]
 fn all_nodes_are_counted() {
     in_namespace(|| {
-        let (mut lab, service) = start();
-        let held = [SERVER, OTHER].map(|node| connect(&lab, node, service));
-        let (stdout, stderr) = top(&lab, &["top", "services", "-o", "json"]);
+        let (mut cluster, service) = start();
+        let held = [SERVER, OTHER].map(|node| connect(&cluster, node, service));
+        let (stdout, stderr) = top(&cluster, &["top", "services", "-o", "json"]);
         let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
         let nodes = found["nodes"].as_array().expect("nodes").iter();
         let nodes: Vec<(&Value, &Value)> = nodes.map(|node| (&node["name"], &node["mode"])).collect();
@@ -108,7 +108,10 @@ fn all_nodes_are_counted() {
             assert_eq!(of_node["connections"], number, "{web:#}");
         }
         let from = format!("--from=node/{}", SERVER.0);
-        let (stdout, _) = top(&lab, &["flows", "service", "default/web", &from, "-o", "json"]);
+        let (stdout, _) = top(
+            &cluster,
+            &["flows", "service", "default/web", &from, "-o", "json"],
+        );
         let flows: Value = serde_json::from_str(&stdout).expect("JSON");
         let open = flows["flows"].as_array().expect("flows").iter();
         assert_eq!(
@@ -116,8 +119,8 @@ fn all_nodes_are_counted() {
             SERVER.1,
             "{flows:#}"
         );
-        lab.stop(OTHER.0);
-        let (stdout, stderr) = top(&lab, &["top", "services", "-o", "json"]);
+        cluster.stop(OTHER.0);
+        let (stdout, stderr) = top(&cluster, &["top", "services", "-o", "json"]);
         let found: Value = serde_json::from_str(&stdout).expect("JSON");
         assert_eq!(service_named(&found, "web")["connections"], SERVER.1, "{found:#}");
         assert!(

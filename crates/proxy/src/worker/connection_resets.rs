@@ -43,7 +43,7 @@ impl<D: Dataplane> Worker<D> {
                     departed.retain(|endpoint| connected.contains(&service_endpoint(endpoint)));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "connections to departed endpoints not read; all checked")
+                    tracing::warn!(%error, "connections to endpoints that left not read; checking all of them")
                 }
             }
             if departed.is_empty() {
@@ -51,7 +51,7 @@ impl<D: Dataplane> Worker<D> {
             }
         }
         if let Err(error) = sender.try_send(departed) {
-            tracing::warn!(%error, "nodes of departed endpoints not checked; connections to them wait for TCP timeouts");
+            tracing::warn!(%error, "nodes of endpoints that left not checked; connections to them wait for TCP timeouts");
         }
     }
 
@@ -267,7 +267,7 @@ fn connected_sockets(
     match read {
         Ok(()) => found,
         Err(error) => {
-            tracing::warn!(%error, "sockets of clients to departed endpoints not read; all endpoints checked");
+            tracing::warn!(%error, "sockets of clients to endpoints that left not read; checking all of them");
             endpoints.clone()
         }
     }

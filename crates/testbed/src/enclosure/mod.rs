@@ -1,8 +1,13 @@
-//! An enclosure: this program again, in new namespaces, which ends with the process that started it.
+//! Enclosures: an enclosure runs this program again in new namespaces, and ends with the process that started it.
 //!
-//! An enclosure has three processes. The *supervisor* is outside of the PID namespace and passes on the exit status.
-//! Its child is PID 1 of the PID namespace and reaps orphans. The third one is the program. Supervisor and PID 1 get
-//! SIGKILL when their parent exits, and the exit of PID 1 ends its whole PID namespace.
+//! An enclosure has three processes:
+//!
+//! - The supervisor is outside of the new PID namespace. It returns the exit status of the program.
+//! - Its child is PID 1 of the new PID namespace. It reaps orphans.
+//! - The child of PID 1 is the program.
+//!
+//! The kernel sends SIGKILL to the supervisor and to PID 1 when their parent exits. The exit of PID 1 ends all
+//! processes of its PID namespace.
 
 mod entry;
 mod mounts;

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, OpenTreeFlags, UnmountFlags, mount, open_tree, unmount};
 
 use super::{attach_at, cover};
-use crate::mount_attributes::set_attributes;
 use crate::sandbox::context::with_context;
+use crate::sandbox::mount_attributes::set_attributes;
 use crate::sandbox::protocol::Confinement;
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, OpenTreeFlags, mount, open_tree};
 
 use super::attach_at;
-use crate::mount_attributes::set_attributes;
-use crate::user_namespaces::ranges::IdRange;
+use crate::confinement::user_namespaces::ranges::IdRange;
+use crate::sandbox::mount_attributes::set_attributes;
 
 /// Default devices.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];

@@ -9,7 +9,7 @@ use rustix::fs::CWD;
 use rustix::mount::{MountFlags, OpenTreeFlags, mount, mount_bind, open_tree};
 
 use super::attach_at;
-use crate::mount_attributes::set_read_only_below;
+use crate::sandbox::mount_attributes::set_read_only_below;
 
 const MASKED: [&str; 12] = [
     "/proc/acpi",

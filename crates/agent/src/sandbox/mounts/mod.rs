@@ -29,7 +29,9 @@ use super::context::with_context;
 use super::pod_directory::OpenPodDirectory;
 use super::protocol::{Confinement, ImageRoot, Mount};
 use super::user_namespace::UserNamespace;
-use crate::mount_attributes::{set_attributes, set_id_map, set_read_only, set_read_only_below, set_writable};
+use crate::sandbox::mount_attributes::{
+    set_attributes, set_id_map, set_read_only, set_read_only_below, set_writable,
+};
 use crate::volumes::directory::Directory;
 use control_groups::ControlGroups;
 use devices::Devices;

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, OpenTreeFlags, mount, open_tree};
 
 use super::attach_at;
-use crate::mount_attributes::set_id_map;
 use crate::sandbox::context::with_context;
+use crate::sandbox::mount_attributes::set_id_map;
 use crate::sandbox::pod_directory::OpenPodDirectory;
 use crate::sandbox::protocol::ImageRoot;
 use crate::sandbox::user_namespace::UserNamespace;

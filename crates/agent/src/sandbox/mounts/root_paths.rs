@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, chownat, fstat, mkdi
 use rustix::io::Errno;
 
 use super::MOUNT_POINT_MODE;
-use crate::user_namespaces::ranges::IdRange;
+use crate::confinement::user_namespaces::ranges::IdRange;
 
 /// Maximum number of symbolic links in one path, as in the kernel.
 const LINKS_MAX: usize = 40;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, mount, move_mount, open_tree};
 
-use crate::user_namespaces::ranges::IdRange;
+use crate::confinement::user_namespaces::ranges::IdRange;
 
 /// Directories with their mount options. The size bounds the memory that a container without a memory limit uses.
 const DIRECTORIES: [(&str, &std::ffi::CStr); 3] = [

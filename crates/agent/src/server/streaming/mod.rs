@@ -26,10 +26,10 @@ use streams::protocol::{
 };
 
 use super::LOG_READERS_MAX;
+use crate::pods::state_directory::{PodDirectory, StateDirectory};
 use crate::runtime::RuntimeError;
 use crate::runtime::session::network_namespace;
 use crate::sandbox::session::socket_path;
-use crate::state_directory::{PodDirectory, StateDirectory};
 use command::{Command, Operation};
 use idle::IdleTimeout;
 use parameters::CommandOptions;

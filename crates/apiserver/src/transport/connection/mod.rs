@@ -109,7 +109,7 @@ async fn spawn_on(
     let handle = match threads.handle() {
         Ok(handle) => handle,
         Err(error) => {
-            tracing::debug!(%error, "connection closed: threads for connections without a client certificate not started");
+            tracing::debug!(%error, "connection closed; threads of lower priority not started");
             return Ok(());
         }
     };

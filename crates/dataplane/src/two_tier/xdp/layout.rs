@@ -9,11 +9,13 @@ use super::super::state::{FrontendKey, PORTS_MAX};
 
 /// Size of a frontend in bytes: address and port in network order, protocol.
 pub(super) const FRONTEND_BYTES: usize = 8;
-/// Size of a number as a value in bytes, with padding.
+/// Size in bytes of a map value that is a number.
 pub(super) const NUMBER_BYTES: usize = 8;
-/// Offset of the outer IP addresses in an entry, after the Ethernet addresses: of this node, then of the other node.
+/// Offset of the outer IP addresses in an entry: first the address of this node, then that of the other node. The
+/// Ethernet addresses precede them.
 pub(super) const ADDRESSES_OFFSET: usize = 12;
-/// Offset of the checksum of the outer IP header in an entry: a sum that is not folded and lacks the total length.
+/// Offset of the partial checksum of the outer IP header in an entry. The sum is not folded, and the total length is
+/// not part of it.
 pub(super) const SUM_OFFSET: usize = 20;
 /// Offset of the inner Ethernet addresses in an entry.
 pub(super) const INNER_ETHERNET_OFFSET: usize = 24;

@@ -3,9 +3,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::http::head::FIELDS_MAX;
 
-/// Admits bytes that arrive in these parts. Returns the numbers of admitted bytes and heads, and the refusal if there
+/// Admits bytes that arrive in these parts. Returns the numbers of admitted bytes and heads, and the rejection if there
 /// is one.
-fn run(parts: &[&[u8]]) -> (usize, usize, Option<RequestRefusal>) {
+fn run(parts: &[&[u8]]) -> (usize, usize, Option<RequestRejection>) {
     let (mut framing, mut waiting, mut bytes, mut heads) = (Framing::default(), Vec::new(), 0, 0);
     for part in parts {
         waiting.extend_from_slice(part);
@@ -17,14 +17,14 @@ fn run(parts: &[&[u8]]) -> (usize, usize, Option<RequestRefusal>) {
                     bytes += admitted.bytes;
                     heads += usize::from(admitted.is_head_complete);
                 }
-                Err(refusal) => return (bytes, heads, Some(refusal)),
+                Err(rejection) => return (bytes, heads, Some(rejection)),
             }
         }
     }
     (bytes, heads, None)
 }
 
-fn refusal(request: &str) -> Option<RequestRefusal> {
+fn rejection(request: &str) -> Option<RequestRejection> {
     run(&[request.as_bytes()]).2
 }
 
@@ -34,7 +34,7 @@ fn with(lines: &str) -> String {
 }
 
 fn is_malformed(request: &str) -> bool {
-    matches!(refusal(request), Some(RequestRefusal::Malformed(_)))
+    matches!(rejection(request), Some(RequestRejection::Malformed(_)))
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn rejects_ambiguous_lengths() {
         assert!(
             is_malformed(&with(lines)),
             "{lines:?}: {:?}",
-            refusal(&with(lines))
+            rejection(&with(lines))
         );
     }
     for lines in [
@@ -113,13 +113,13 @@ fn rejects_ambiguous_lengths() {
         "Transfer-Encoding: \"chunked\"\r\n",
         "Transfer-Encoding:\r\n",
     ] {
-        let refused = refusal(&with(lines));
+        let rejected = rejection(&with(lines));
         assert!(
             matches!(
-                refused,
-                Some(RequestRefusal::TransferCoding | RequestRefusal::Malformed(_))
+                rejected,
+                Some(RequestRejection::TransferCoding | RequestRejection::Malformed(_))
             ),
-            "{lines:?}: {refused:?}"
+            "{lines:?}: {rejected:?}"
         );
     }
     assert!(is_malformed(
@@ -151,14 +151,20 @@ fn rejects_ambiguous_request_lines() {
         "(",
     ] {
         let request = format!("{line}\r\nHost: a\r\n\r\n");
-        assert!(is_malformed(&request), "{line:?}: {:?}", refusal(&request));
+        assert!(is_malformed(&request), "{line:?}: {:?}", rejection(&request));
     }
     assert_eq!(
-        refusal("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"),
-        Some(RequestRefusal::Method("CONNECT"))
+        rejection("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"),
+        Some(RequestRejection::Method("CONNECT"))
     );
-    assert_eq!(refusal("PRI * HTTP/2.0\r\n\r\n"), Some(RequestRefusal::Version));
-    assert_eq!(refusal("GET / HTTP/1.2\r\n\r\n"), Some(RequestRefusal::Version));
+    assert_eq!(
+        rejection("PRI * HTTP/2.0\r\n\r\n"),
+        Some(RequestRejection::Version)
+    );
+    assert_eq!(
+        rejection("GET / HTTP/1.2\r\n\r\n"),
+        Some(RequestRejection::Version)
+    );
 }
 
 #[test]
@@ -207,24 +213,24 @@ fn rejects_ambiguous_chunks() {
         "0\r\nA\r\n\r\n",
     ] {
         let request = with("Transfer-Encoding: chunked\r\n") + body;
-        assert!(is_malformed(&request), "{body:?}: {:?}", refusal(&request));
+        assert!(is_malformed(&request), "{body:?}: {:?}", rejection(&request));
     }
 }
 
 #[test]
-fn refuses_oversized_parts_before_they_are_complete() {
+fn rejects_oversized_parts_before_they_are_complete() {
     let target = format!("GET /{}", "a".repeat(TARGET_BYTES_MAX + 64));
-    assert_eq!(refusal(&target), Some(RequestRefusal::TargetTooLong));
+    assert_eq!(rejection(&target), Some(RequestRejection::TargetTooLong));
     let value = with(&format!("A: {}", "a".repeat(HEAD_BYTES_MAX)));
-    assert_eq!(refusal(&value), Some(RequestRefusal::HeadTooLarge));
-    assert_eq!(refusal(value.trim_end()), Some(RequestRefusal::HeadTooLarge));
+    assert_eq!(rejection(&value), Some(RequestRejection::HeadTooLarge));
+    assert_eq!(rejection(value.trim_end()), Some(RequestRejection::HeadTooLarge));
     let fields = with(&"A: b\r\n".repeat(FIELDS_MAX));
-    assert_eq!(refusal(&fields), Some(RequestRefusal::HeadTooLarge));
+    assert_eq!(rejection(&fields), Some(RequestRejection::HeadTooLarge));
     let chunked = with("Transfer-Encoding: chunked\r\n");
     let extension = format!("{chunked}3;{}", "a".repeat(CHUNK_LINE_BYTES_MAX));
     assert!(is_malformed(&extension));
     let trailers = format!("{chunked}0\r\n{}", "A: b\r\n".repeat(TRAILER_BYTES_MAX / 6 + 1));
-    assert_eq!(refusal(&trailers), Some(RequestRefusal::HeadTooLarge));
+    assert_eq!(rejection(&trailers), Some(RequestRejection::HeadTooLarge));
 }
 
 #[test]
@@ -257,7 +263,7 @@ fn holds_back_bytes_behind_an_undecided_upgrade() {
 }
 
 #[test]
-fn refusal_is_final() {
+fn rejection_is_final() {
     let mut framing = Framing::default();
     assert!(framing.admit(b"(").is_err());
     framing.resume();

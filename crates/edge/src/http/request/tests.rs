@@ -6,7 +6,7 @@ fn checked(
     version: Version,
     target: &str,
     fields: &[(&str, &str)],
-) -> Result<Option<String>, RequestRefusal> {
+) -> Result<Option<String>, RequestRejection> {
     let mut request = Request::builder().version(version).uri(target);
     for (name, value) in fields {
         request = request.header(*name, *value);
@@ -53,30 +53,30 @@ fn rejects_contradictory_requests() {
         ("https://a/\u{e4}", &[]),
         ("*", &[("host", "a")]),
     ] {
-        let refused = checked(Version::HTTP_2, target, fields);
+        let rejected = checked(Version::HTTP_2, target, fields);
         assert!(
-            matches!(refused, Err(RequestRefusal::Malformed(_))),
-            "{target} {fields:?}: {refused:?}"
+            matches!(rejected, Err(RequestRejection::Malformed(_))),
+            "{target} {fields:?}: {rejected:?}"
         );
     }
 }
 
 #[test]
-fn refuses_the_method_connect() {
+fn rejects_the_method_connect() {
     let (parts, ()) = Request::connect("a:443").body(()).unwrap().into_parts();
-    assert_eq!(check(&parts), Err(RequestRefusal::Method("CONNECT")));
+    assert_eq!(check(&parts), Err(RequestRejection::Method("CONNECT")));
 }
 
 #[test]
-fn refuses_oversized_requests() {
+fn rejects_oversized_requests() {
     let long = format!("https://a/{}", "b".repeat(TARGET_BYTES_MAX));
     assert_eq!(
         checked(Version::HTTP_2, &long, &[]),
-        Err(RequestRefusal::TargetTooLong)
+        Err(RequestRejection::TargetTooLong)
     );
     let many = vec![("b", "c"); FIELDS_MAX + 1];
     assert_eq!(
         checked(Version::HTTP_2, "https://a/", &many),
-        Err(RequestRefusal::HeadTooLarge)
+        Err(RequestRejection::HeadTooLarge)
     );
 }

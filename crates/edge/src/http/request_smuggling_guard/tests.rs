@@ -87,7 +87,7 @@ fn served(parts: Vec<Vec<u8>>) -> Vec<(String, Option<Vec<u8>>)> {
     seen.into_inner().unwrap()
 }
 
-/// Returns the number of admitted heads, and true if a request is refused.
+/// Returns the number of admitted heads, and true if a request is rejected.
 fn admitted(bytes: &[u8]) -> (usize, bool) {
     let (mut framing, mut left, mut heads) = (Framing::default(), bytes, 0);
     loop {
@@ -144,20 +144,20 @@ proptest! {
         part in 1usize..100,
     ) {
         let bytes = pieces.concat().into_bytes();
-        let (heads, is_refused) = admitted(&bytes);
+        let (heads, is_rejected) = admitted(&bytes);
         let parts = bytes.chunks(part).map(<[u8]>::to_vec).collect();
-        prop_assert_eq!(served(parts).len(), heads + usize::from(is_refused));
+        prop_assert_eq!(served(parts).len(), heads + usize::from(is_rejected));
     }
 }
 
 #[test]
-fn refused_request_is_replaced_in_order() {
+fn rejected_request_is_replaced_in_order() {
     let valid = request(0, b"abc", false, 1);
     let list = served(vec![
         valid,
         b"POST /bad HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
     ]);
-    // The replacement that the parser gets contains nothing of the refused request.
+    // The replacement that the parser gets contains nothing of the rejected request.
     assert_eq!(
         list,
         [
@@ -168,7 +168,7 @@ fn refused_request_is_replaced_in_order() {
 }
 
 #[tokio::test]
-async fn handle_names_the_refused_request() {
+async fn handle_names_the_rejected_request() {
     let (mut client, server) = duplex(1024);
     let mut guard = guard(server, TIMEOUT);
     let handle = guard.handle();
@@ -179,15 +179,18 @@ async fn handle_names_the_refused_request() {
     let mut buffer = [0; 1024];
     let first = guard.read(&mut buffer).await.unwrap();
     assert_eq!(&buffer[..first], b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!((handle.refusal(1), handle.refusal(2)), (None, None));
+    assert_eq!((handle.rejection(1), handle.rejection(2)), (None, None));
     let second = guard.read(&mut buffer).await.unwrap();
     assert_eq!(&buffer[..second], REPLACEMENT);
-    assert_eq!(handle.refusal(1), None);
-    assert!(matches!(handle.refusal(2), Some(RequestRefusal::Malformed(_))));
+    assert_eq!(handle.rejection(1), None);
+    assert!(matches!(
+        handle.rejection(2),
+        Some(RequestRejection::Malformed(_))
+    ));
 }
 
 #[tokio::test]
-async fn refuses_slow_heads() {
+async fn rejects_slow_heads() {
     let (mut client, server) = duplex(1024);
     let mut guard = guard(server, Duration::from_millis(10));
     let handle = guard.handle();
@@ -195,11 +198,11 @@ async fn refuses_slow_heads() {
     let mut buffer = [0; 1024];
     let count = guard.read(&mut buffer).await.unwrap();
     assert_eq!(&buffer[..count], REPLACEMENT);
-    assert_eq!(handle.refusal(1), Some(RequestRefusal::Slow));
+    assert_eq!(handle.rejection(1), Some(RequestRejection::Slow));
 }
 
 #[tokio::test]
-async fn refused_body_fails() {
+async fn rejected_body_fails() {
     let (mut client, server) = duplex(1024);
     let mut guard = guard(server, TIMEOUT);
     let head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -208,10 +211,13 @@ async fn refused_body_fails() {
     let mut all = Vec::new();
     let error = guard.read_to_end(&mut all).await.unwrap_err();
     assert_eq!(all, [&head[..], b"3\r\nabc"].concat());
-    let refusal = error
+    let rejection = error
         .get_ref()
-        .and_then(|error| error.downcast_ref::<RequestRefusal>());
-    assert!(matches!(refusal, Some(RequestRefusal::Malformed(_))), "{error}");
+        .and_then(|error| error.downcast_ref::<RequestRejection>());
+    assert!(
+        matches!(rejection, Some(RequestRejection::Malformed(_))),
+        "{error}"
+    );
 }
 
 #[tokio::test]

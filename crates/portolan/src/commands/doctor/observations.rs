@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use agent::reports::ReportKind;
+use agent::server::reports::ReportKind;
 use api::object::ObjectKey;
 use clap::{ArgAction, Args};
 use client::{Client, ClientError};

@@ -38,7 +38,8 @@ pub(crate) struct Flags {
     /// URL of the API server, at an address that nodes reach without Services [default: the one in --kubeconfig]
     #[arg(long, value_name = "URL")]
     pub server: Option<Server>,
-    /// kubeconfig file whose URL of the API server is used [default: as `portolan status`]
+    /// kubeconfig file whose URL of the API server is used [default: first of $KUBECONFIG,
+    /// /var/lib/portolan/admin.conf and ~/.kube/config that exists]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Components that the parts replace; the output then starts with the steps of the takeover

@@ -9,8 +9,8 @@ use proxy::configuration::{GoDuration, KubeProxyConfiguration, set_default_port}
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Configuration file and process")]
 pub(super) struct ProxyFlags {
-    /// KubeProxyConfiguration file, reloaded on change; replaces all flags but --hostname-override, --answer-ping,
-    /// --ebpf-…, --xdp-interface and --kubeconfig
+    /// KubeProxyConfiguration file, reloaded on change; replaces the flags that have a field in it, except
+    /// --hostname-override and --kubeconfig
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Write the configuration from flags and defaults to a file, and exit
@@ -54,7 +54,8 @@ pub(super) struct ProxyFlags {
     /// Bit of the packet mark that requests masquerading, in iptables mode
     #[arg(long, help_heading = "Rules", default_value_t = 14, value_name = "BIT")]
     iptables_masquerade_bit: i32,
-    /// The proxy reports unhealthy if a change is not applied within twice this period, in every mode
+    /// The proxy reports unhealthy if a change is not applied within twice this period; ipvs mode uses
+    /// --ipvs-sync-period
     #[arg(long, help_heading = "Rules", default_value = "30s", value_name = "DURATION")]
     iptables_sync_period: GoDuration,
     /// Minimum time between two changes of rules, in iptables mode

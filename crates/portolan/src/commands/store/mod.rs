@@ -36,7 +36,7 @@ enum Command {
     Snapshot(TransferFlags),
     /// Restore a snapshot into a store without running servers
     Restore(TransferFlags),
-    /// Search for damage and contradictions (exit code 1); servers may run
+    /// Search for damage and contradictions (exit code 1 if there are any); servers may run
     Verify(VerifyFlags),
     /// Re-encrypt all values of the encrypted resources with the first key of a configuration
     Rewrite(rewrite::Flags),
@@ -47,7 +47,7 @@ struct TransferFlags {
     /// Source: data directory, URLs of etcd servers, or snapshot file
     #[arg(long, value_name = "PLACE")]
     from: String,
-    /// Destination: data directory, URLs of etcd servers, or snapshot file; must be empty
+    /// Destination: data directory, URLs of etcd servers, or snapshot file; must be empty without --overwrite
     #[arg(long, value_name = "PLACE")]
     to: String,
     /// Replace the data of the destination

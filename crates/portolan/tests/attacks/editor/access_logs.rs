@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::json;
 use testbed::Backend;
 
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 const SERVER: &str = "node-1";
 const ADDRESS: &str = "172.30.0.200";
@@ -41,9 +41,9 @@ fn serve_buckets(listener: TcpListener, was_written: &AtomicBool) {
 #[test]
 fn edge_writes_access_logs_only_to_permitted_buckets() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(2);
-        let buckets = SocketAddr::new(lab.address("node-2"), 9_000);
-        let host = lab.cluster().member("node-2").expect("a node");
+        let mut cluster = TestCluster::new(2);
+        let buckets = SocketAddr::new(cluster.address("node-2"), 9_000);
+        let host = cluster.network().member("node-2").expect("a node");
         let listener = host.enter(|| TcpListener::bind(buckets)).expect("a namespace");
         let listener = listener.expect("a port");
         let was_written = AtomicBool::new(false);
@@ -51,8 +51,8 @@ fn edge_writes_access_logs_only_to_permitted_buckets() {
             let serving = scope.spawn(|| serve_buckets(listener, &was_written));
             let endpoint = format!("--edge-access-log-s3-endpoint=http://{buckets}");
             let pool = format!("--load-balancer-addresses={ADDRESS}-{ADDRESS}");
-            lab.up(SERVER, &[&endpoint, &pool]);
-            let backend = Backend::start(lab.cluster().member("control-plane").expect("a node"));
+            cluster.up(SERVER, &[&endpoint, &pool]);
+            let backend = Backend::start(cluster.network().member("control-plane").expect("a node"));
             let backend = backend.expect("a backend");
             let slice = json!({
                 "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
@@ -60,7 +60,7 @@ fn edge_writes_access_logs_only_to_permitted_buckets() {
                 "endpoints": [{"addresses": [backend.address]}],
                 "ports": [{"name": "http", "protocol": "TCP", "port": Backend::HEALTH_PORT}],
             });
-            lab.request(SERVER, Method::POST, SLICES, Some(&slice));
+            cluster.request(SERVER, Method::POST, SLICES, Some(&slice));
             let prefix = "service.beta.kubernetes.io/aws-load-balancer";
             let service = json!({
                 "apiVersion": "v1", "kind": "Service",
@@ -72,9 +72,9 @@ fn edge_writes_access_logs_only_to_permitted_buckets() {
                 }},
                 "spec": {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80}]},
             });
-            lab.request(SERVER, Method::POST, SERVICES, Some(&service));
-            let outside = || lab.cluster().outside().expect("the outside");
-            lab.wait_until("a response", |_| {
+            cluster.request(SERVER, Method::POST, SERVICES, Some(&service));
+            let outside = || cluster.network().outside().expect("the outside");
+            cluster.wait_until("a response", |_| {
                 let request = || {
                     let to: SocketAddr = format!("{ADDRESS}:80").parse().ok()?;
                     let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(2)).ok()?;
@@ -88,8 +88,8 @@ fn edge_writes_access_logs_only_to_permitted_buckets() {
                 outside().enter(request).expect("a namespace")
             });
             // The edge writes the log at shutdown.
-            lab.stop(SERVER);
-            let host = lab.cluster().member("node-2").expect("a node");
+            cluster.stop(SERVER);
+            let host = cluster.network().member("node-2").expect("a node");
             let last = host.enter(|| TcpStream::connect(buckets)).expect("a namespace");
             drop(last.expect("a connection"));
             serving.join().expect("the thread of the bucket server");

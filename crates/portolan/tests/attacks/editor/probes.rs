@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 const SERVER: &str = "node-1";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
@@ -29,11 +29,11 @@ fn slice(name: &str, address: IpAddr, probe: &Value) -> Value {
 #[test]
 fn probes_of_backends_reach_no_loopback_address_of_the_server() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(1);
-        lab.up(SERVER, &[]);
-        let own = lab.address(SERVER);
+        let mut cluster = TestCluster::new(1);
+        cluster.up(SERVER, &[]);
+        let own = cluster.address(SERVER);
         let listen = |address: IpAddr| {
-            let host = lab.cluster().member(SERVER).expect("a node");
+            let host = cluster.network().member(SERVER).expect("a node");
             let listener = host.enter(|| TcpListener::bind((address, 0)));
             let listener = listener.expect("a namespace").expect("a port");
             listener
@@ -48,17 +48,17 @@ fn probes_of_backends_reach_no_loopback_address_of_the_server() {
         let plain = json!({"tcpSocket": {"port": backend_port}, "periodSeconds": 1});
         let slices = [slice("named", own, &named), slice("plain", own, &plain)];
         for slice in &slices {
-            lab.request(SERVER, Method::POST, SLICES, Some(slice));
+            cluster.request(SERVER, Method::POST, SLICES, Some(slice));
         }
-        let is_ready = |lab: &Lab, name: &str| {
-            let slice = lab.get(SERVER, &format!("{SLICES}/{name}"));
+        let is_ready = |cluster: &TestCluster, name: &str| {
+            let slice = cluster.get(SERVER, &format!("{SLICES}/{name}"));
             slice["endpoints"][0]["conditions"]["ready"] == true
         };
         // The controller receives the slices in this order.
-        lab.wait_until("a backend that is ready", |lab| {
-            is_ready(lab, "plain").then_some(())
+        cluster.wait_until("a backend that is ready", |cluster| {
+            is_ready(cluster, "plain").then_some(())
         });
-        assert!(!is_ready(&lab, "named"), "the controller probes another host");
+        assert!(!is_ready(&cluster, "named"), "the controller probes another host");
         let accepted = internal.accept();
         assert!(
             matches!(&accepted, Err(error) if error.kind() == ErrorKind::WouldBlock),

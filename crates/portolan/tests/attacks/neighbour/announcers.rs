@@ -12,7 +12,7 @@ use serde_json::json;
 use testbed::Member;
 use testbed::arp_client::{ArpClient, EthernetAddress};
 
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 const SERVER: &str = "node-1";
 const OTHER: &str = "node-2";
@@ -83,30 +83,30 @@ fn record(sockets: &[OwnedFd], duration: Duration) -> Vec<Vec<u8>> {
 #[test]
 fn replayed_votes_move_no_address() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(2);
+        let mut cluster = TestCluster::new(2);
         let pool = "--load-balancer-addresses=172.30.0.200-172.30.0.207";
-        lab.up(SERVER, &[pool]);
-        let command = lab.token(SERVER, &["--print-join-command"]);
+        cluster.up(SERVER, &[pool]);
+        let command = cluster.token(SERVER, &["--print-join-command"]);
         let server = command
             .split_whitespace()
             .skip_while(|word| *word != "--server")
             .nth(1);
         let server = server.expect("a server in the join command").to_owned();
-        let token = lab.token(SERVER, &[]);
+        let token = cluster.token(SERVER, &[]);
         let words = ["--server", &server, "--token", &token];
-        lab.join(OTHER, &words);
-        lab.wait_for_node(SERVER, OTHER, "True");
+        cluster.join(OTHER, &words);
+        cluster.wait_for_node(SERVER, OTHER, "True");
         for last in ADDRESSES {
             let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("s{last}")},
                 "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}});
-            lab.request(SERVER, Method::POST, SERVICES, Some(&service));
+            cluster.request(SERVER, Method::POST, SERVICES, Some(&service));
         }
-        let arp_client = ArpClient::new(lab.cluster().outside().expect("the outside")).expect("a socket");
+        let arp_client = ArpClient::new(cluster.network().outside().expect("the outside")).expect("a socket");
         // Addresses move when a node joins. The assignment is stable when both nodes own addresses and no
         // address moves.
-        let wait_for_stable_owners = |lab: &Lab| {
+        let wait_for_stable_owners = |cluster: &TestCluster| {
             let (mut last, mut rounds) = (Owners::new(), 0);
-            lab.wait_until("two stable owners of all addresses", |_| {
+            cluster.wait_until("two stable owners of all addresses", |_| {
                 let found = owners(&arp_client, Duration::from_secs(2));
                 let nodes: BTreeSet<EthernetAddress> = found.values().copied().collect();
                 let is_same = found == last && found.len() == ADDRESSES.len() && nodes.len() == 2;
@@ -115,18 +115,18 @@ fn replayed_votes_move_no_address() {
                 (rounds == STABLE_ROUNDS).then(|| last.clone())
             })
         };
-        wait_for_stable_owners(&lab);
-        let member = |name| lab.cluster().member(name).expect("a node");
+        wait_for_stable_owners(&cluster);
+        let member = |name| cluster.network().member(name).expect("a node");
         let sockets = [SERVER, OTHER].map(|name| raw_socket(member(name), ipproto::UDP));
         let recorded = record(&sockets, Duration::from_secs(4));
         assert!(!recorded.is_empty(), "the announcers sent no datagrams");
         // Both nodes start new processes.
-        lab.kill(OTHER);
-        lab.kill(SERVER);
-        lab.up(SERVER, &[pool]);
-        lab.join(OTHER, &words);
-        let before = wait_for_stable_owners(&lab);
-        let attacker = raw_socket(lab.cluster().outside().expect("the outside"), ipproto::RAW);
+        cluster.kill(OTHER);
+        cluster.kill(SERVER);
+        cluster.up(SERVER, &[pool]);
+        cluster.join(OTHER, &words);
+        let before = wait_for_stable_owners(&cluster);
+        let attacker = raw_socket(cluster.network().outside().expect("the outside"), ipproto::RAW);
         let end = Instant::now() + REPLAY;
         while Instant::now() < end {
             for packet in recorded.iter().take(200) {

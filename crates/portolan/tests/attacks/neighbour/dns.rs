@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 const SERVER: &str = "node-1";
 const DNS_PORT: u16 = 10053;
@@ -108,9 +108,9 @@ fn external_query() -> Vec<u8> {
 #[test]
 fn unauthorized_client_gets_no_recursion_and_no_zone_transfer() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(2);
-        let neighbour = lab.cluster().member("node-2").expect("a node");
-        let resolver = SocketAddr::new(lab.address("node-2"), 53);
+        let mut cluster = TestCluster::new(2);
+        let neighbour = cluster.network().member("node-2").expect("a node");
+        let resolver = SocketAddr::new(cluster.address("node-2"), 53);
         let resolving = neighbour
             .enter(|| UdpSocket::bind(resolver))
             .expect("a namespace");
@@ -118,8 +118,8 @@ fn unauthorized_client_gets_no_recursion_and_no_zone_transfer() {
         resolving
             .set_read_timeout(Some(QUERY_TIMEOUT))
             .expect("a read timeout");
-        lab.up(SERVER, &[&format!("--forward={resolver}")]);
-        let server = SocketAddr::new(lab.address(SERVER), DNS_PORT);
+        cluster.up(SERVER, &[&format!("--forward={resolver}")]);
+        let server = SocketAddr::new(cluster.address(SERVER), DNS_PORT);
         let query = external_query();
         let forwarded = || {
             let mut buffer = [0; 512];
@@ -131,15 +131,15 @@ fn unauthorized_client_gets_no_recursion_and_no_zone_transfer() {
                     .any(|part| part == b"example")
             })
         };
-        lab.wait_until("recursion for the node itself", |lab| {
-            let own = lab.cluster().member(SERVER).expect("a node");
+        cluster.wait_until("recursion for the node itself", |cluster| {
+            let own = cluster.network().member(SERVER).expect("a node");
             let send = || socket_towards(server).send(&query);
             own.enter(send).expect("a namespace").ok()?;
             forwarded().then_some(())
         });
         // Queries of earlier attempts may arrive late.
         while forwarded() {}
-        let neighbour = lab.cluster().member("node-2").expect("a node");
+        let neighbour = cluster.network().member("node-2").expect("a node");
         let query_both = || {
             let socket = socket_towards(server);
             socket.send(&query).expect("a sent query");
@@ -151,7 +151,7 @@ fn unauthorized_client_gets_no_recursion_and_no_zone_transfer() {
         assert_eq!(datagram, Some(REFUSED));
         assert!(stream.is_none_or(|(code, _)| code == REFUSED), "{stream:?}");
         for client in ["node-2", SERVER] {
-            let member = lab.cluster().member(client).expect("a node");
+            let member = cluster.network().member(client).expect("a node");
             let transferred = member
                 .enter(|| query_tcp(server, &transfer_query()))
                 .expect("a namespace");
@@ -166,18 +166,24 @@ fn unauthorized_client_gets_no_recursion_and_no_zone_transfer() {
 #[test]
 fn unauthorized_client_gets_no_cluster_names_and_few_refusals() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(2);
-        lab.up(SERVER, &["--forward="]);
-        let servers = lab.cluster().member(SERVER).expect("a node").plan.address.both();
+        let mut cluster = TestCluster::new(2);
+        cluster.up(SERVER, &["--forward="]);
+        let servers = cluster
+            .network()
+            .member(SERVER)
+            .expect("a node")
+            .plan
+            .address
+            .both();
         let servers = servers.map(|address| SocketAddr::new(address, DNS_PORT));
         for server in servers {
-            lab.wait_until("DNS for the node itself", |lab| {
-                let own = lab.cluster().member(SERVER).expect("a node");
+            cluster.wait_until("DNS for the node itself", |cluster| {
+                let own = cluster.network().member(SERVER).expect("a node");
                 let response = own.enter(|| query_udp(server)).expect("a namespace")?;
                 (response.code == NO_ERROR && response.records == 1).then_some(())
             });
         }
-        let neighbour = lab.cluster().member("node-2").expect("a node");
+        let neighbour = cluster.network().member("node-2").expect("a node");
         neighbour
             .enter(|| {
                 for server in servers {
@@ -203,11 +209,11 @@ fn unauthorized_client_gets_no_cluster_names_and_few_refusals() {
             })
             .expect("a namespace");
         // After the join the address belongs to a Node.
-        let (server, token) = (lab.server(SERVER), lab.token(SERVER, &[]));
-        lab.join("node-2", &["--server", &server, "--token", &token]);
-        lab.wait_for_node(SERVER, "node-2", "True");
-        lab.wait_until("DNS for another node of the cluster", |lab| {
-            let neighbour = lab.cluster().member("node-2").expect("a node");
+        let (server, token) = (cluster.server(SERVER), cluster.token(SERVER, &[]));
+        cluster.join("node-2", &["--server", &server, "--token", &token]);
+        cluster.wait_for_node(SERVER, "node-2", "True");
+        cluster.wait_until("DNS for another node of the cluster", |cluster| {
+            let neighbour = cluster.network().member("node-2").expect("a node");
             let response = neighbour.enter(|| query_udp(servers[0])).expect("a namespace")?;
             (response.code == NO_ERROR && response.records == 1).then_some(())
         });

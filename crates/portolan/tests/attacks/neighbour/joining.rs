@@ -12,7 +12,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 const NODE: &str = "node-1";
 
@@ -79,9 +79,9 @@ fn serve(listener: TcpListener, config: ServerConfig, response: String, requests
 #[test]
 fn authority_that_a_neighbour_adds_receives_no_join_token() {
     testbed::in_namespace(|| {
-        let lab = Lab::new(1);
-        let address = lab.address(NODE);
-        let host = lab.cluster().member(NODE).expect("a node");
+        let cluster = TestCluster::new(1);
+        let address = cluster.address(NODE);
+        let host = cluster.network().member(NODE).expect("a node");
         let listener = host.enter(|| TcpListener::bind((address, 0)));
         let listener = listener.expect("a namespace").expect("a port");
         let server = format!("https://{}", listener.local_addr().expect("an address"));
@@ -105,9 +105,9 @@ fn authority_that_a_neighbour_adds_receives_no_join_token() {
             Arc::clone(&requests),
         );
         let token = join_token(genuine.cert.der());
-        let arguments = lab.join_flags(NODE, &["--server", &server, "--token", &token]);
+        let arguments = cluster.join_flags(NODE, &["--server", &server, "--token", &token]);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let errors = lab.expect_failure(NODE, &arguments);
+        let errors = cluster.expect_failure(NODE, &arguments);
         let requests = requests.lock().expect("the requests");
         assert!(!requests.is_empty(), "the host does not connect: {errors}");
         for request in requests.iter() {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{Cluster, NODES, expect_refusal, merge, named, post};
 use crate::access;
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 /// Writes the response of a node that sends false data.
 type LyingResponse = fn(&mut dyn Write) -> std::io::Result<()>;
@@ -208,22 +208,22 @@ async fn one_user_does_not_hold_the_reports_of_all() {
 #[test]
 fn node_cannot_give_its_readers_the_report_of_another_node() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(1);
-        lab.up("node-1", &[]);
-        lab.wait_for_node("node-1", "node-1", "True");
-        let real = lab.get("node-1", "/api/v1/nodes/node-1/observation");
+        let mut cluster = TestCluster::new(1);
+        cluster.up("node-1", &[]);
+        cluster.wait_for_node("node-1", "node-1", "True");
+        let real = cluster.get("node-1", "/api/v1/nodes/node-1/observation");
         assert_eq!(real["metadata"]["name"], "node-1");
-        lab.request("node-1", Method::POST, NODES, Some(&named("Node", "mallory")));
-        let node = lab.get("node-1", "/api/v1/nodes/node-1");
+        cluster.request("node-1", Method::POST, NODES, Some(&named("Node", "mallory")));
+        let node = cluster.get("node-1", "/api/v1/nodes/node-1");
         let status = json!({"status": {"addresses": node["status"]["addresses"],
             "daemonEndpoints": node["status"]["daemonEndpoints"]}});
-        lab.request(
+        cluster.request(
             "node-1",
             Method::PATCH,
             "/api/v1/nodes/mallory/status",
             Some(&status),
         );
-        let error = lab
+        let error = cluster
             .try_request("node-1", Method::GET, "/api/v1/nodes/mallory/observation", None)
             .expect_err("an error")
             .to_string();

@@ -7,7 +7,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 const SERVER: &str = "node-1";
 const AGENT_PORT: u16 = 10_250;
@@ -16,10 +16,10 @@ const AGENT_PORT: u16 = 10_250;
 #[test]
 fn cluster_ca_does_not_sign_serving_certificates_of_agents() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(1);
-        lab.up(SERVER, &[]);
-        lab.wait_for_node(SERVER, SERVER, "True");
-        let authority = lab.data_dir(SERVER).join("pki/ca.crt");
+        let mut cluster = TestCluster::new(1);
+        cluster.up(SERVER, &[]);
+        cluster.wait_for_node(SERVER, SERVER, "True");
+        let authority = cluster.data_dir(SERVER).join("pki/ca.crt");
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_file_iter(authority).expect("the CA certificate") {
             roots
@@ -46,15 +46,15 @@ fn cluster_ca_does_not_sign_serving_certificates_of_agents() {
             }
             Some(Ok(()))
         };
-        let node = lab.cluster().member(SERVER).expect("a node");
-        let address = |port| SocketAddr::new(lab.address(SERVER), port);
+        let node = cluster.network().member(SERVER).expect("a node");
+        let address = |port| SocketAddr::new(cluster.address(SERVER), port);
         let handshake_with = |port| node.enter(|| handshake(address(port))).expect("a namespace");
         assert_eq!(
             handshake_with(6_443),
             Some(Ok(())),
             "handshake with the API server"
         );
-        let result = lab.wait_until("the agent", |_| handshake_with(AGENT_PORT));
+        let result = cluster.wait_until("the agent", |_| handshake_with(AGENT_PORT));
         let error = result.expect_err("an agent that clients accept as the API server");
         assert!(
             error.contains("invalid peer certificate: UnknownIssuer"),

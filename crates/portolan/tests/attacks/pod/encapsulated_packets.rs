@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use serde_json::json;
 
 use super::NODE;
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 const OTHER: &str = "node-2";
 const NODES: &str = "/api/v1/nodes";
@@ -18,16 +18,16 @@ const VXLAN_PORT: u16 = 4789;
 #[test]
 fn pods_send_no_encapsulated_packets_to_other_nodes() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(2);
-        if !lab.has_vxlan() {
+        let mut cluster = TestCluster::new(2);
+        if !cluster.has_vxlan() {
             testbed::skip_inside("this kernel has no VXLAN");
         }
-        lab.up(NODE, &["--network=vxlan"]);
-        lab.wait_for_node(NODE, NODE, "True");
+        cluster.up(NODE, &["--network=vxlan"]);
+        cluster.wait_for_node(NODE, NODE, "True");
         // The other node has no processes, so that a socket receives what its VXLAN link would receive.
-        let address = lab.address(OTHER);
+        let address = cluster.address(OTHER);
         let bind = |port: u16| {
-            let host = lab.cluster().member(OTHER).expect("a node");
+            let host = cluster.network().member(OTHER).expect("a node");
             let socket = host.enter(|| UdpSocket::bind((address, port)));
             let socket = socket.expect("a namespace").expect("a port");
             socket
@@ -38,14 +38,17 @@ fn pods_send_no_encapsulated_packets_to_other_nodes() {
         let (encapsulated, plain) = (bind(VXLAN_PORT), bind(0));
         let plain_port = plain.local_addr().expect("an address").port();
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": OTHER}});
-        lab.request(NODE, Method::POST, NODES, Some(&node));
+        cluster.request(NODE, Method::POST, NODES, Some(&node));
         let path = format!("{NODES}/{OTHER}");
         let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
-        lab.request(NODE, Method::PATCH, &format!("{path}/status"), Some(&status));
+        cluster.request(NODE, Method::PATCH, &format!("{path}/status"), Some(&status));
         // The node filters the packets before it adds the route.
-        lab.wait_until("the route to the other node", |lab| {
-            let range: IpNet = lab.get(NODE, &path)["spec"]["podCIDR"].as_str()?.parse().ok()?;
-            let routes = lab.routes(NODE);
+        cluster.wait_until("the route to the other node", |cluster| {
+            let range: IpNet = cluster.get(NODE, &path)["spec"]["podCIDR"]
+                .as_str()?
+                .parse()
+                .ok()?;
+            let routes = cluster.routes(NODE);
             let mut added = routes.iter().filter(|route| route.protocol == routes::PROTOCOL);
             added.any(|route| route.destination == range).then_some(())
         });
@@ -53,9 +56,9 @@ fn pods_send_no_encapsulated_packets_to_other_nodes() {
             "while :; do echo frame >/dev/udp/{address}/{VXLAN_PORT}; echo plain >/dev/udp/{address}/{plain_port}; \
              sleep 0.1; done"
         );
-        lab.run_pod(NODE, NODE, "sender", json!({"image": "bash", "args": [script]}));
+        cluster.run_pod(NODE, NODE, "sender", json!({"image": "bash", "args": [script]}));
         let mut buffer = [0; 64];
-        lab.wait_until("a plain packet of the Pod", |_| {
+        cluster.wait_until("a plain packet of the Pod", |_| {
             plain.recv_from(&mut buffer).is_ok().then_some(())
         });
         // The Pod has sent a frame before.

@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{NODE, PODS, attacker};
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 /// User IDs that the test needs in its user namespace.
 const IDS_MIN: u64 = 1 << 21;
@@ -23,17 +23,19 @@ fn pod(name: &str, script: &str) -> Value {
                  "volumes": [{"name": "own", "emptyDir": {}}]}})
 }
 
-fn create(lab: &Lab, pod: &Value) {
-    lab.wait_for("the default ServiceAccount", || {
-        lab.try_request(NODE, Method::POST, PODS, Some(pod)).map(|_| true)
+fn create(cluster: &TestCluster, pod: &Value) {
+    cluster.wait_for("the default ServiceAccount", || {
+        cluster
+            .try_request(NODE, Method::POST, PODS, Some(pod))
+            .map(|_| true)
     });
 }
 
 /// Waits for the final phase of a Pod.
-fn final_phase(lab: &Lab, name: &str) -> String {
+fn final_phase(cluster: &TestCluster, name: &str) -> String {
     let path = format!("{PODS}/{name}");
-    lab.wait_until(name, |lab| {
-        let phase = lab.get(NODE, &path)["status"]["phase"].as_str()?.to_owned();
+    cluster.wait_until(name, |cluster| {
+        let phase = cluster.get(NODE, &path)["status"]["phase"].as_str()?.to_owned();
         ["Succeeded", "Failed"].contains(&phase.as_str()).then_some(phase)
     })
 }
@@ -49,10 +51,10 @@ fn privileged_pods_with_user_namespaces_cannot_take_over_the_node() {
         if ids.is_none_or(|ids| ids < IDS_MIN) {
             testbed::skip_inside("this user namespace has too few user IDs for Pods");
         }
-        let mut lab = Lab::new(1);
-        lab.up(NODE, &[]);
-        lab.wait_for_node(NODE, NODE, "True");
-        let data = lab.data_dir(NODE);
+        let mut cluster = TestCluster::new(1);
+        cluster.up(NODE, &[]);
+        cluster.wait_for_node(NODE, NODE, "True");
+        let data = cluster.data_dir(NODE);
         let above = data.parent().expect("a directory");
         fs::set_permissions(above, fs::Permissions::from_mode(0o755)).expect("file permissions");
         let of_root = above.join("of-root");
@@ -60,10 +62,10 @@ fn privileged_pods_with_user_namespaces_cannot_take_over_the_node() {
         fs::set_permissions(&of_root, fs::Permissions::from_mode(0o600)).expect("file permissions");
         let (data, of_root) = (data.display(), of_root.display());
         create(
-            &lab,
+            &cluster,
             &pod("victim", "echo PRIVATE >/mnt/private && exec sleep 1000"),
         );
-        lab.wait_for_pod(NODE, "victim", "Running");
+        cluster.wait_for_pod(NODE, "victim", "Running");
         let uncover = format!("umount -l {data}; umount -l {data}/agent");
         let attacks = [
             (
@@ -107,14 +109,14 @@ fn privileged_pods_with_user_namespaces_cannot_take_over_the_node() {
         // The control Pod checks that the capabilities are effective in the Pod.
         let control =
             "test $(id -u) = 0 && mount -t tmpfs none /mnt && grep -q 'CapEff:.0*1ff' /proc/self/status";
-        create(&lab, &pod("control", control));
+        create(&cluster, &pod("control", control));
         for (name, script) in &attacks {
-            create(&lab, &pod(name, script));
+            create(&cluster, &pod(name, script));
         }
-        assert_eq!(final_phase(&lab, "control"), "Succeeded");
+        assert_eq!(final_phase(&cluster, "control"), "Succeeded");
         let all = attacks.iter().map(|(name, _)| *name);
         let succeeded: Vec<&str> = all
-            .filter(|name| final_phase(&lab, name) == "Succeeded")
+            .filter(|name| final_phase(&cluster, name) == "Succeeded")
             .collect();
         assert_eq!(succeeded, Vec::<&str>::new(), "attacks that succeed");
         let with_network = {
@@ -122,7 +124,7 @@ fn privileged_pods_with_user_namespaces_cannot_take_over_the_node() {
             pod["spec"]["hostNetwork"] = json!(true);
             pod
         };
-        let result = lab.try_request(NODE, Method::POST, PODS, Some(&with_network));
+        let result = cluster.try_request(NODE, Method::POST, PODS, Some(&with_network));
         let error = result.expect_err("a refusal").to_string();
         assert!(
             error.contains("spec.hostNetwork: Forbidden: when `hostUsers` is false"),

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{NODE, PODS, attacker};
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 /// Returns a Pod without privileges.
 fn pod(name: &str, mut container: Value) -> Value {
@@ -18,10 +18,10 @@ fn pod(name: &str, mut container: Value) -> Value {
 #[test]
 fn mount_paths_create_no_files_on_the_node() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(1);
-        lab.up(NODE, &[]);
-        lab.wait_for_node(NODE, NODE, "True");
-        let data = lab.data_dir(NODE);
+        let mut cluster = TestCluster::new(1);
+        cluster.up(NODE, &[]);
+        cluster.wait_for_node(NODE, NODE, "True");
+        let data = cluster.data_dir(NODE);
         let directory = data.parent().expect("a directory");
         let made = |name: &str| directory.join(name);
         let of_sandbox = |name: &str| format!("/proc/1/root{}", made(name).display());
@@ -32,14 +32,15 @@ fn mount_paths_create_no_files_on_the_node() {
         let containers = [("volume", volume), ("message", message)];
         for (name, container) in &containers {
             let pod = pod(name, container.clone());
-            lab.wait_for("the default ServiceAccount", || {
-                lab.try_request(NODE, Method::POST, PODS, Some(&pod))
+            cluster.wait_for("the default ServiceAccount", || {
+                cluster
+                    .try_request(NODE, Method::POST, PODS, Some(&pod))
                     .map(|_| true)
             });
         }
         for (name, _) in &containers {
-            lab.wait_until("a container that does not start", |lab| {
-                let status = lab.get(NODE, &format!("{PODS}/{name}"))["status"].clone();
+            cluster.wait_until("a container that does not start", |cluster| {
+                let status = cluster.get(NODE, &format!("{PODS}/{name}"))["status"].clone();
                 assert_ne!(
                     status["phase"], "Succeeded",
                     "the container {name} starts: {status}"

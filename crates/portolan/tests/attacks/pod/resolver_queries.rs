@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use super::NODE;
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 const DNS_PORT: u16 = 10053;
 /// Timeout of a response.
@@ -91,20 +91,20 @@ fn flood(server: SocketAddr) -> u8 {
 #[test]
 fn one_client_leaves_queries_to_resolvers_to_others() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(2);
-        let resolver = SocketAddr::new(lab.address("node-2"), 53);
-        let neighbour = lab.cluster().member("node-2").expect("a node");
+        let mut cluster = TestCluster::new(2);
+        let resolver = SocketAddr::new(cluster.address("node-2"), 53);
+        let neighbour = cluster.network().member("node-2").expect("a node");
         let socket = neighbour.enter(|| UdpSocket::bind(resolver));
         let socket = socket.expect("a namespace").expect("a port");
         // The thread ends with the test process.
         std::thread::spawn(move || resolve(&socket));
-        lab.up(NODE, &[&format!("--forward={resolver}")]);
+        cluster.up(NODE, &[&format!("--forward={resolver}")]);
         // The node is a client by each of its addresses.
-        let own = lab.cluster().member(NODE).expect("a node");
+        let own = cluster.network().member(NODE).expect("a node");
         let servers = own.plan.address.both();
         let [of_attacker, of_victim] = servers.map(|address| SocketAddr::new(address, DNS_PORT));
         let mut attempts = 0;
-        lab.wait_until("recursion for the victim", |_| {
+        cluster.wait_until("recursion for the victim", |_| {
             attempts += 1;
             let code = own.enter(|| query_tcp(of_victim, &format!("{ANSWERED}-{attempts}")));
             (code.expect("a namespace") == Some(NO_ERROR)).then_some(())

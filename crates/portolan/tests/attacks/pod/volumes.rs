@@ -4,21 +4,21 @@ use http::Method;
 use serde_json::json;
 
 use super::{NODE, PODS, attacker};
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[test]
 fn agent_does_not_follow_links_out_of_a_volume() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(1);
-        lab.up(NODE, &[]);
-        lab.wait_for_node(NODE, NODE, "True");
-        let directory = lab.data_dir(NODE);
+        let mut cluster = TestCluster::new(1);
+        cluster.up(NODE, &[]);
+        cluster.wait_for_node(NODE, NODE, "True");
+        let directory = cluster.data_dir(NODE);
         let treasure = directory.parent().expect("a directory").join("treasure");
         std::fs::create_dir(&treasure).expect("a directory");
         let object = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": value}});
-        lab.request(NODE, Method::POST, CONFIG_MAPS, Some(&object("old")));
+        cluster.request(NODE, Method::POST, CONFIG_MAPS, Some(&object("old")));
         let script = format!(
             "ln -sfn {} /mnt/..data; touch /tmp/ready; until grep -q new /mnt/a; do sleep 0.2; done",
             treasure.display()
@@ -31,15 +31,16 @@ fn agent_does_not_follow_links_out_of_a_volume() {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "links"},
             "spec": {"nodeName": NODE, "restartPolicy": "Never", "containers": [main],
                      "volumes": [{"name": "settings", "configMap": {"name": "settings"}}]}});
-        lab.wait_for("the default ServiceAccount", || {
-            lab.try_request(NODE, Method::POST, PODS, Some(&pod))
+        cluster.wait_for("the default ServiceAccount", || {
+            cluster
+                .try_request(NODE, Method::POST, PODS, Some(&pod))
                 .map(|_| true)
         });
-        lab.wait_for_pod(NODE, "links", "Running");
+        cluster.wait_for_pod(NODE, "links", "Running");
         let path = format!("{CONFIG_MAPS}/settings");
-        lab.request(NODE, Method::PATCH, &path, Some(&object("new")));
+        cluster.request(NODE, Method::PATCH, &path, Some(&object("new")));
         // The Pod exits after the agent has updated the volume.
-        lab.wait_for_pod(NODE, "links", "Succeeded");
+        cluster.wait_for_pod(NODE, "links", "Succeeded");
         assert!(treasure.exists(), "the agent has deleted a directory of the node");
     });
 }
