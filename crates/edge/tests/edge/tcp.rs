@@ -260,9 +260,9 @@ fn half_closed_client_gets_the_response() {
     client
         .shutdown(Shutdown::Write)
         .expect("the end of the connection");
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).expect("data until the end");
-    assert_eq!(answer, "you said hello");
+    let mut response = String::new();
+    client.read_to_string(&mut response).expect("data until the end");
+    assert_eq!(response, "you said hello");
 }
 
 #[test]

@@ -212,10 +212,10 @@ fn closes_connections_without_a_handshake() {
         client.write_all(words).expect("the data is written");
         // The connection may be closed by now.
         drop(client.shutdown(std::net::Shutdown::Write));
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         // An alert may come, and no data of the backend.
-        drop(client.read_to_end(&mut answer));
-        assert!(!answer.starts_with(b"a\n"), "{}", answer.escape_ascii());
+        drop(client.read_to_end(&mut response));
+        assert!(!response.starts_with(b"a\n"), "{}", response.escape_ascii());
     }
     wait_until("all are counted", || {
         fixture.metric("portolan_edge_refused_total", "handshake") == Some(3)

@@ -16,8 +16,8 @@ pub(crate) fn named(name: &'static str) -> SocketAddr {
         let mut buffer = [0; 2_048];
         loop {
             let (count, client) = socket.recv_from(&mut buffer)?;
-            let answer = [name.as_bytes(), b" ", &buffer[..count]].concat();
-            socket.send_to(&answer, client)?;
+            let response = [name.as_bytes(), b" ", &buffer[..count]].concat();
+            socket.send_to(&response, client)?;
         }
     });
     address
@@ -34,9 +34,9 @@ pub(crate) fn client(fixture: &Fixture) -> UdpSocket {
 /// Sends a datagram and returns the response.
 pub(crate) fn request(client: &UdpSocket, text: &str) -> io::Result<String> {
     client.send(text.as_bytes())?;
-    let mut answer = [0; 2_048];
-    let count = client.recv(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer[..count]).into_owned())
+    let mut response = [0; 2_048];
+    let count = client.recv(&mut response)?;
+    Ok(String::from_utf8_lossy(&response[..count]).into_owned())
 }
 
 #[test]

@@ -46,9 +46,9 @@ fn drain_finishes_requests_and_starts_none() {
     // The idle connection is closed. The other one is closed after its response.
     assert_eq!(idle.rest(), "");
     go.send(()).unwrap();
-    let answer = busy.rest();
-    assert_status(&answer, 200);
-    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    let response = busy.rest();
+    assert_status(&response, 200);
+    assert!(response.contains("\r\nconnection: close\r\n"), "{response}");
     draining.join().unwrap();
 }
 
@@ -124,7 +124,7 @@ fn connection_ends_after_the_request_under_way_at_its_maximum_age() {
         assert_eq!(idle.rest(), "");
     }
     go.send(()).unwrap();
-    let answer = busy.rest();
-    assert_status(&answer, 200);
-    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    let response = busy.rest();
+    assert_status(&response, 200);
+    assert!(response.contains("\r\nconnection: close\r\n"), "{response}");
 }
