@@ -19,14 +19,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::events::Events;
+use crate::connections::lost_nodes;
 use crate::health::{Moment, serve_service_checks};
 use crate::instance::{AnotherProxy, InstanceGuard};
 use crate::localhost::relay_localhost;
-use crate::lost_nodes;
-use crate::metrics::Packets;
 use crate::node;
 use crate::plan_reader::PlanReader;
+use crate::reports::events::Events;
+use crate::reports::metrics::Packets;
 use crate::sources;
 use crate::worker::{QUEUE_UPDATES_MAX, SharedStatus, TrafficQuery, Update, Worker};
 

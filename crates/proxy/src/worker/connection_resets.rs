@@ -10,11 +10,11 @@ use netlink::conntrack::{ConntrackError, Flow};
 use plan::{Changes, DepartedEndpoint, EndpointSet, Plan, PortKey, ServicePortPlan};
 
 use super::{SharedStatus, Worker};
-use crate::conntrack::{connected, reaches, tcp_flows};
-use crate::faults::ServiceFault;
-use crate::metrics::ResetReason;
-use crate::rebalance::{can_move, excess, set_of};
-use crate::resets::{Peers, TableCapacity, is_closed};
+use crate::connections::conntrack::{connected, reaches, tcp_flows};
+use crate::connections::rebalance::{can_move, excess, set_of};
+use crate::connections::resets::{Peers, TableCapacity, is_closed};
+use crate::reports::faults::ServiceFault;
+use crate::reports::metrics::ResetReason;
 
 /// Maximum number of connections that one pass ends because of their age or a scale-out. The resets of a pass block
 /// this thread for milliseconds, and the clients connect again within as short a time.

@@ -10,7 +10,7 @@ use plan::PodDetection;
 
 use super::*;
 use crate::config::{NodePortSelection, PodSelection};
-use crate::metrics::Packets;
+use crate::reports::metrics::Packets;
 
 /// Calls of the data plane.
 #[derive(Default)]

@@ -15,7 +15,7 @@ use super::Worker;
 use crate::config::{Config, NodePortSelection};
 use crate::node;
 use crate::plan_reader::PlanQuery;
-use crate::traffic::{Traffic, busiest};
+use crate::reports::traffic::{Traffic, busiest};
 
 /// Maximum number of endpoint changes per sync whose latency is measured. The others are not measured.
 const TRIGGERS_MAX: usize = 1_024;

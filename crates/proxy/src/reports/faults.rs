@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::object::ObjectKey;
 
-use crate::events::Events;
+use crate::reports::events::Events;
 
 /// Maximum number of Events per sync. It bounds the writes at a start with thousands of faulty objects. Further faults
 /// are in the log and in the status.

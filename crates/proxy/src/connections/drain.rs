@@ -10,7 +10,7 @@ use api::object::{ObjectKey, Protocol};
 use dataplane::ServiceSockets;
 use plan::{Changes, Family, Plan, PortKey, ServicePortPlan};
 
-use crate::stale_flows::TrackedFlow;
+use crate::connections::stale_flows::TrackedFlow;
 
 /// Maximum number of recorded departures; connections to further endpoints are not drained.
 const DEPARTURES_MAX: usize = 65_536;
