@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use super::service_terminating;
+use crate::facts::probes;
+use crate::facts::references::Reference;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{Outcome, ProbeKind, ProbeSource};
-use crate::probes;
-use crate::references::Reference;
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about, workload_of};
 use crate::views::Pod;

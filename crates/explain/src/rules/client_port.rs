@@ -1,10 +1,10 @@
 //! PTL-0011: a client uses a port that the Service does not have.
 
+use crate::facts::references::Reference;
+use crate::facts::similar_names::nearest;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::references::Reference;
 use crate::rule::Rule;
-use crate::similar_names::nearest;
 use crate::subject::{Subject, finding_about};
 use crate::views::{Backend, Node, Port, Route, Service, Target, list};
 use crate::world::World;

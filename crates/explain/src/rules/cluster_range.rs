@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::facts::observed::observed_nodes;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
-use crate::observed::observed_nodes;
 use crate::rule::Rule;
 use crate::subject::finding_about;
 use crate::views::{Node, Pod};

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use super::service_terminating;
+use crate::facts::similar_names::{distance, nearest};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::similar_names::{distance, nearest};
 use crate::subject::{Subject, finding_about};
 use crate::views::{Route, Service, Target};
 use crate::world::World;

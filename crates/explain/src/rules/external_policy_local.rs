@@ -3,11 +3,11 @@
 use plan::Target;
 
 use super::{node_unusable, service_terminating};
+use crate::facts::service_plan::{external_target, nodes_with_endpoints, plan_of};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::service_plan::{external_target, nodes_with_endpoints, plan_of};
 use crate::subject::Subject;
 use crate::views::Node;
 

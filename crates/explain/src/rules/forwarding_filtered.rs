@@ -1,10 +1,10 @@
 //! PTL-0042: a firewall drops connections to Pods.
 
 use super::{kernel_parameters, proxy_absent};
+use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{Firewall, ForwardChain, ForwardRule};
-use crate::observed::{Observed, observed_nodes};
-use crate::probes;
 use crate::rule::Rule;
 use crate::world::World;
 

@@ -7,10 +7,10 @@ use api::object::ObjectKey;
 use plan::{Fault, PORT_RANGES_ANNOTATION, Plan, Settings};
 
 use super::service_terminating;
+use crate::facts::service_plan::{PLACEHOLDERS, with_cluster_ip};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::service_plan::{PLACEHOLDERS, with_cluster_ip};
 use crate::subject::{Subject, finding_about};
 use crate::views::{Port, Service};
 

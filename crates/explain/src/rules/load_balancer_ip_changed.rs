@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use super::service_terminating;
-use crate::address_request::requests;
+use crate::facts::address_request::requests;
+use crate::facts::pools::{POOL_ANNOTATIONS, pools};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::pools::{POOL_ANNOTATIONS, pools};
 use crate::rule::Rule;
 use crate::subject::Subject;
 

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::{node_unusable, service_terminating};
-use crate::address_request::requested_addresses;
+use crate::facts::address_request::requested_addresses;
+use crate::facts::pools::{POOL_ANNOTATIONS, Pool, pools};
+use crate::facts::similar_names::nearest;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::pools::{POOL_ANNOTATIONS, Pool, pools};
 use crate::rule::Rule;
-use crate::similar_names::nearest;
 use crate::subject::Subject;
 use crate::views::{Port, Service};
 

@@ -1,11 +1,11 @@
 //! PTL-0032: a NetworkPolicy denies the connections.
 
 use super::{selector_matches_no_pod, selector_matches_other_app, service_terminating};
+use crate::facts::references::Reference;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::object::Object;
-use crate::references::Reference;
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::views::{Direction, NetworkPolicy, Pod, PolicyRule, Port};

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
+use crate::facts::observed::{Observed, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::observed::{Observed, observed_nodes};
 use crate::rule::Rule;
 use crate::subject::finding_about;
 use crate::views::{Node, Pod};

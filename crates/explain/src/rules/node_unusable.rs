@@ -5,12 +5,12 @@ use api::selector::LabelSelector;
 use serde_json::Value;
 
 use super::{selector_matches_no_pod, service_terminating};
+use crate::facts::service_plan::nodes_with_endpoints;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::object::Object;
 use crate::rule::Rule;
-use crate::service_plan::nodes_with_endpoints;
 use crate::subject::{Subject, finding_about};
 use crate::views::Node;
 use crate::world::World;

@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::{forwarding_filtered, kernel_parameters, node_address};
+use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::probes::{self, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::observation::{Link, ProbeSource, Route};
-use crate::observed::{Observed, observed_nodes};
-use crate::probes::{self, Found};
 use crate::rule::Rule;
 use crate::views::{Direction, NetworkPolicy, Node, Pod};
 use crate::world::World;

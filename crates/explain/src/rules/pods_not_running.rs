@@ -1,10 +1,10 @@
 //! PTL-0005: the Pods do not run.
 
 use super::{node_unusable, not_ready_published, service_terminating};
+use crate::facts::pod_state::{Failure, failure};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::pod_state::{Failure, failure};
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about, workload_of};
 use crate::views::{Pod, Workload};

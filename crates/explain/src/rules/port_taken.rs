@@ -1,11 +1,11 @@
 //! PTL-0049: another program uses a port of the Service on a node.
 
 use super::frontend_conflict;
+use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{Listener, NodeObservation};
-use crate::observed::{Observed, observed_nodes};
-use crate::probes;
 use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::{Port, Service};

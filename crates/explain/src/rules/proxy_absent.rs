@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{rules_changed, rules_outdated};
+use crate::facts::observed::{Observed, is_served, observed_nodes};
+use crate::facts::pod_state::failure;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::object::Object;
 use crate::observation::NodeProxy;
-use crate::observed::{Observed, is_served, observed_nodes};
-use crate::pod_state::failure;
 use crate::rule::Rule;
 use crate::subject::finding_about;
 use crate::views::{Node, Pod, list};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{endpoints_edited, service_terminating};
+use crate::facts::similar_names::{distance, is_similar};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::similar_names::{distance, is_similar};
 use crate::subject::{Subject, workload_of};
 use crate::views::{Pod, Workload};
 use crate::world::COMPARED_PODS_MAX;

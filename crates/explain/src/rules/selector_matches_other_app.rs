@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::facts::similar_names::distance;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::similar_names::distance;
 use crate::subject::{Subject, workload_of};
 use crate::views::Pod;
 

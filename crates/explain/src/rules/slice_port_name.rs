@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::service_terminating;
+use crate::facts::similar_names::nearest;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::object::Object;
 use crate::rule::Rule;
-use crate::similar_names::nearest;
 use crate::subject::{Subject, finding_about};
 use crate::views::Port;
 

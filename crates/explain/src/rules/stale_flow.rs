@@ -7,9 +7,9 @@ use super::{
     endpoints_edited, endpoints_missing, pods_not_ready, pods_not_running, proxy_absent, rules_outdated,
     selector_matches_no_pod, service_terminating, slice_port_name, slice_without_service,
 };
+use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{Flow, NodeObservation, TransportProtocol};
-use crate::probes;
 use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::Port;

@@ -1,10 +1,10 @@
 //! PTL-0008: a named target port is not declared by the Pods.
 
 use super::selector_matches_other_app;
+use crate::facts::similar_names::nearest;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::similar_names::nearest;
 use crate::subject::Subject;
 use crate::views::{Pod, Port, Target};
 

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use plan::Family;
 use serde::Serialize;
 
+use crate::facts::service_plan::PLACEHOLDERS;
 use crate::finding::ObjectName;
 use crate::kind::Kind;
-use crate::service_plan::PLACEHOLDERS;
 use crate::views::{Endpoint, EndpointSlice, Service};
 use crate::world::World;
 

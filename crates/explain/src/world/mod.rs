@@ -19,10 +19,10 @@ use networks::Networks;
 use observations::Observations;
 use serde::Deserialize;
 
+use crate::facts::references::{Reference, references_of};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::observation::NodeObservation;
-use crate::references::{Reference, references_of};
 use crate::views::{EndpointSlice, Endpoints, Event, Node, Pod, Route, Service, Workload};
 
 /// Maximum number of Pods of a namespace that are read in a search: a search for a hint, not for a fact.

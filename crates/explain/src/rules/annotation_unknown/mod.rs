@@ -5,11 +5,11 @@ mod vendors;
 use plan::Fault;
 
 use super::service_terminating;
+use crate::facts::service_plan::plan_of;
+use crate::facts::similar_names::nearest;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::service_plan::plan_of;
-use crate::similar_names::nearest;
 use crate::subject::Subject;
 
 pub(super) const RULE: Rule = Rule {

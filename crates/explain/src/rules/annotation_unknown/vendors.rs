@@ -1,6 +1,6 @@
 //! Annotations of Services that other implementations read.
 
-use crate::similar_names::distance;
+use crate::facts::similar_names::distance;
 
 /// Domains with their annotations. Other names of these domains can exist, so a name is reported only if it resembles
 /// one of these.

@@ -4,10 +4,10 @@
 use std::net::IpAddr;
 
 use super::CODE;
+use crate::facts::probes::{self, Found};
 use crate::finding::{Finding, Severity};
 use crate::kubectl;
 use crate::observation::{Flow, NodeObservation, Outcome, ProbeKind, TransportProtocol};
-use crate::probes::{self, Found};
 use crate::subject::Subject;
 use crate::views::{Pod, Port};
 

@@ -6,11 +6,11 @@ use super::{
     listener_absent, network_policy, path_mtu, pod_route, pods_not_ready, pods_not_running,
     protocol_mismatch, response_protocol, selector_matches_no_pod, slice_port_name, target_port_undeclared,
 };
+use crate::facts::probes::{self, Declared, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::observation::{Outcome, Probe, ProbeKind};
-use crate::probes::{self, Declared, Found};
 use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::{Pod, list, text};

@@ -1,9 +1,9 @@
 //! Protocols that clients and Ingress controllers use at a port, according to their configuration.
 
 use super::CODE;
+use crate::facts::probes::{Declared, declared};
 use crate::finding::{Finding, Severity};
 use crate::kubectl;
-use crate::probes::{Declared, declared};
 use crate::subject::{Subject, finding_about};
 use crate::views::{Backend, Port, Route, Target};
 
