@@ -160,7 +160,7 @@ impl Peer {
                 SessionError::Closed("the peer opened another one".to_owned()),
             );
         }
-        // Of two connections of the peer without a session, it knows the newer one.
+        // The peer has opened another connection, so it no longer uses the earlier one without a session.
         if let Some(before) = self.find(Initiator::Peer) {
             self.remove(before);
         }

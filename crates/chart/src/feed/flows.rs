@@ -27,7 +27,7 @@ const INTERVAL_MILLISECONDS: u32 = 1_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of reports that are read at once.
 const CONCURRENT_MAX: usize = 16;
-/// Maximum number of Nodes whose reports are read. Each report may have some megabytes.
+/// Maximum number of Nodes whose reports are read. Each report may have a few megabytes.
 const NODES_MAX: usize = 500;
 /// Services, endpoints and clients of a report that are kept: 5 MiB. A node reports at most 1,000 Services with 32
 /// clients each.

@@ -16,7 +16,7 @@ const LOGINS: (f64, f64) = (2.0, 20.0);
 /// Maximum number of traces that are computed at once.
 const TRACES_MAX: usize = 2;
 
-/// Maximum number of responses that are sent at the same time. The snapshot of 10,000 Services has some megabytes.
+/// Maximum number of responses that are sent at the same time. The snapshot of 10,000 Services has a few megabytes.
 const RESPONSES_MAX: usize = 32;
 
 /// State that all requests share.
