@@ -66,20 +66,7 @@ pub(crate) fn ranges_keep_the_port(mode: Mode) {
         assert_eq!(named.port(), POD_PORTS[1], "the named port precedes the range");
         assert_eq!(request(&world, protocol, CLUSTER_IPS[0], 9001), Outcome::Refused);
     }
-    let to = SocketAddr::new(CLUSTER_IPS[0].parse().unwrap(), POD_PORTS[0]);
-    for member in &world.members[1..4] {
-        // The sockets are open at the same time, so their ports differ.
-        let clients = [(); 2].map(|()| member.open(Protocol::Tcp, to.ip(), 0));
-        let answered_by = clients.map(|client| match client.request(to, true) {
-            Outcome::Answered { by, .. } => by,
-            outcome => panic!("{}: {outcome:?}", member.name),
-        });
-        assert_eq!(
-            answered_by[0], answered_by[1],
-            "{} meets one endpoint",
-            member.name
-        );
-    }
+    assert_clients_meet_one_endpoint(&world);
 
     put(
         &mut plan,
@@ -117,6 +104,24 @@ pub(crate) fn ranges_keep_the_port(mode: Mode) {
         request(&world, Protocol::Tcp, CLUSTER_IPS[1], 8081),
         Outcome::Refused
     );
+}
+
+/// Checks that two connections of a client reach the same endpoint.
+fn assert_clients_meet_one_endpoint(world: &World) {
+    let to = SocketAddr::new(CLUSTER_IPS[0].parse().unwrap(), POD_PORTS[0]);
+    for member in &world.members[1..4] {
+        // The sockets are open at the same time, so their ports differ.
+        let clients = [(); 2].map(|()| member.open(Protocol::Tcp, to.ip(), 0));
+        let answered_by = clients.map(|client| match client.request(to, true) {
+            Outcome::Answered { by, .. } => by,
+            outcome => panic!("{}: {outcome:?}", member.name),
+        });
+        assert_eq!(
+            answered_by[0], answered_by[1],
+            "{} meets one endpoint",
+            member.name
+        );
+    }
 }
 
 fn endpoint(world: &World, protocol: Protocol, destination: &str, port: u16) -> SocketAddr {
