@@ -58,17 +58,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     ) {
         return vec![finding];
     }
-    // Only the Pods show if an update is in progress.
-    if service.has_selector() && !subject.has(Kind::Pod) {
-        return Vec::new();
-    }
     let Some((slice, endpoint)) = without.first() else {
         return Vec::new();
     };
-    // Without Pods, an update in progress is not visible. It adds endpoints before their hints.
-    if service.has_selector() && !subject.has(Kind::Pod) {
-        return Vec::new();
-    }
     let address = endpoint.addresses().next().unwrap_or_default();
     let message = format!(
         "{} of {} ready endpoints of Service {} have no zone hint, such as {address}. All proxies ignore the hints of the others, and connections \
