@@ -96,7 +96,7 @@ fn limits_and_source_ranges_apply_to_flows() {
 }
 
 #[test]
-fn client_affinity_spans_flows() {
+fn flows_of_one_client_reach_one_backend() {
     let mut settings = service(Frontend::Udp, &[named("a"), named("b")]);
     settings.policy.stickiness = Stickiness::Source {
         timeout: Duration::from_secs(600),

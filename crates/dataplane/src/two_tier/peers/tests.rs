@@ -85,7 +85,7 @@ fn gateways_differ_by_peer() {
 }
 
 #[test]
-fn number_is_part_of_the_gateway() {
+fn gateway_encodes_the_number_of_the_peer() {
     for is_ipv6 in [false, true] {
         let gateway = PeerNumber(515).gateway(is_ipv6);
         assert_eq!(PeerNumber::of_gateway(gateway), Some(PeerNumber(515)));
