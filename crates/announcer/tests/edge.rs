@@ -253,7 +253,7 @@ fn documented_aws_annotations_have_their_effect() {
         ];
         let backends = members.map(|(name, _)| {
             let member = cluster.member(name).expect("a member");
-            Backend::start(member).expect("its ports")
+            Backend::start(member).expect("free ports")
         });
         let authority = fill(&cluster, &api.admin, &members);
         let tls = client::tls_config(&Config {

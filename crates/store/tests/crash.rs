@@ -96,7 +96,7 @@ fn run_and_kill(directory: &Path, acknowledgements: u64, acknowledged: &mut [(u6
             child.kill().expect("kill -9");
         }
     }
-    let status = child.wait().expect("its end");
+    let status = child.wait().expect("an end");
     assert!(
         received >= acknowledgements,
         "the child ended by itself after {received}: {status}"

@@ -169,10 +169,10 @@ fn rejects_response_to_another_question() {
         9,
         NameRef::Whole(b"\x01c\0"),
     );
-    let owner = NameRef::At(alias.expect("it fits"));
+    let owner = NameRef::At(alias.expect("space for the record"));
     reply
         .address(Section::Answer, owner, 8, [10, 0, 0, 1].into())
-        .expect("it fits");
+        .expect("space for the record");
     let length = reply.finish(ResponseCode::NoError);
     let message = &buffer[..length];
 
@@ -212,7 +212,7 @@ fn cached_response_matches_the_query() {
     let mut reply = Reply::new(&upstream, &mut buffer, 512);
     reply
         .address(Section::Answer, NameRef::QUESTION, 60, [192, 0, 2, 1].into())
-        .expect("it fits");
+        .expect("space for the record");
     let length = reply.finish(ResponseCode::NoError);
     let relayed = RelayedMessage::read(&buffer[..length], 7, &sent).expect("the answer");
     assert_eq!(relayed.cache_policy, CachePolicy::Success { seconds: 60 });
@@ -255,7 +255,7 @@ fn many_addresses() -> Vec<u8> {
     for last in 0..100 {
         reply
             .address(Section::Answer, NameRef::QUESTION, 60, [192, 0, 2, last].into())
-            .expect("it fits");
+            .expect("space for the record");
     }
     let length = reply.finish(ResponseCode::NoError);
     buffer.truncate(length);

@@ -98,7 +98,7 @@ fn http_check_uses_statuses_and_thresholds() {
         let fixture = Fixture::new(settings);
         assert_eq!(healthy(&fixture, server), Some(1));
         status.store(503, Ordering::Relaxed);
-        wait_until("it fails", || healthy(&fixture, server) == Some(0));
+        wait_until("the check fails", || healthy(&fixture, server) == Some(0));
         status.store(404, Ordering::Relaxed);
         wait_until("the backend is healthy", || healthy(&fixture, server) == Some(1));
     }

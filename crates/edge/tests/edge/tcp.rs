@@ -232,7 +232,7 @@ fn resets_clients_without_a_backend() {
     let fixture = Fixture::new(service(Frontend::Tcp, &[unused_address()]));
     let error = fixture.chosen_backend().expect_err("a reset");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-    crate::fixture::wait_until("it is counted", || {
+    crate::fixture::wait_until("the connection is counted", || {
         fixture.metric("portolan_edge_refused_total", "no_backend") == Some(1)
     });
 }

@@ -171,7 +171,7 @@ fn tls_policies_limit_versions() {
     fixture.apply();
     assert!(connect(&fixture, &old, "shop.test").is_ok());
     assert!(connect(&fixture, &new, "shop.test").is_err());
-    wait_until("both are counted", || {
+    wait_until("both handshakes are counted", || {
         fixture.metric("portolan_edge_refused_total", "handshake") == Some(2)
     });
 }

@@ -82,7 +82,7 @@ fn limits_and_source_ranges_apply_to_flows() {
     let (first, second) = (client(&fixture), client(&fixture));
     request(&first, "x").expect("a response");
     second.send(b"x").expect("the data is sent");
-    wait_until("it is refused", || {
+    wait_until("the datagram is refused", || {
         fixture.metric("portolan_edge_refused_total", "service_connections") >= Some(1)
     });
     assert_eq!(request(&first, "y").expect("a response"), "a y");
@@ -90,7 +90,7 @@ fn limits_and_source_ranges_apply_to_flows() {
     fixture.service.policy.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
     fixture.apply();
     second.send(b"x").expect("the data is sent");
-    wait_until("it is refused", || {
+    wait_until("the datagram is refused", || {
         fixture.metric("portolan_edge_refused_total", "source_range") >= Some(1)
     });
 }

@@ -61,7 +61,9 @@ fn kernel_follows_state_and_is_cleaned() {
         let link = connection
             .link_index(&"br0".parse().expect("a name"))
             .expect("a link");
-        connection.change_link(link, &LinkChange::up()).expect("up");
+        connection
+            .change_link(link, &LinkChange::up())
+            .expect("a link that is up");
         for network in ["192.0.2.1/24", "2001:db8::1/64"] {
             let network = network.parse().expect("a network");
             connection.add_address(link, network).expect("an address");
@@ -120,7 +122,9 @@ fn refused_route_of_one_owner_leaves_the_others_applied() {
         let name: LinkName = "br0".parse().expect("a name");
         connection.add_bridge(&name).expect("a bridge");
         let link = connection.link_index(&name).expect("a link");
-        connection.change_link(link, &LinkChange::up()).expect("up");
+        connection
+            .change_link(link, &LinkChange::up())
+            .expect("a link that is up");
         let network = "192.0.2.1/24".parse().expect("a network");
         connection.add_address(link, network).expect("an address");
         let (mut kernel, mut numbers) = (EgressKernel::default(), OwnerNumbers::default());

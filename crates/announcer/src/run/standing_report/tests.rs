@@ -94,7 +94,7 @@ fn end_of_the_successor_is_noticed() {
         let waiting = tokio::spawn(predecessor_ended(address));
         connect(&mut report).await;
         waiting.abort();
-        timeout(LIMIT, report.changed()).await.expect("its end");
+        timeout(LIMIT, report.changed()).await.expect("an end");
         assert!(report.successor.is_none());
         assert!(report.update(false), "votes may be sent");
     });
