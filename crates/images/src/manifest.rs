@@ -21,7 +21,7 @@ const INDEX_ENTRIES_MAX: usize = 1_024;
 /// Maximum number of compressed bytes of all layers. Images with machine-learning libraries and models have some 20
 /// GiB.
 const IMAGE_BYTES_MAX: u64 = 64 << 30;
-/// Platforms in a message, at most.
+/// Maximum number of platforms in a message.
 const LISTED_PLATFORMS_MAX: usize = 16;
 
 /// Media types that a client of a registry accepts as manifest or index.

@@ -20,7 +20,7 @@ use store::{
 const CHILD_DIRECTORY: &str = "PORTOLAN_STORE_TEST_DIRECTORY";
 
 const KILLS: usize = 10;
-/// Most acknowledgements before the kill: enough for checkpoints of the log.
+/// Maximum number of acknowledgements before the kill: enough for checkpoints of the log.
 const MOMENTS: u64 = 4_000;
 
 const COMMITTERS: usize = 8;

@@ -32,7 +32,7 @@ pub const NAMESPACE: &str = "kube-system";
 pub const NAME: &str = "portolan-announcer";
 /// Annotation of the Lease that holds the list as JSON.
 pub const ANNOTATION: &str = "portolan.dev/announcers";
-/// Most members. Each node sends ten probes per second to each other node.
+/// Maximum number of members. Each node sends ten probes per second to each other node.
 pub const MEMBERS_MAX: usize = 128;
 /// Version of the list and of the messages.
 const VERSION: u64 = 3;

@@ -24,7 +24,7 @@ const STALE_TTL_SECONDS: u32 = 30;
 const FAILURE_RECHECK_SECONDS: u32 = 30;
 /// An entry is prefetched in the last tenth of its lifetime …
 const PREFETCH_PART: u32 = 10;
-/// Least number of uses of an entry that is refreshed.
+/// Minimum number of uses of an entry that is refreshed.
 const PREFETCH_USES: u32 = 2;
 
 /// A second of a monotonic clock with an arbitrary origin.

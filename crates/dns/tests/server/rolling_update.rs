@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
 const MEMBERS: u16 = 5_000;
-/// Most endpoints of a slice, as the controller writes them.
+/// Maximum number of endpoints of a slice, as the controller writes them.
 const SLICE_ENDPOINTS_MAX: usize = 100;
 /// One member in this many is replaced.
 const REPLACED_EVERY: usize = 100;

@@ -110,7 +110,7 @@ impl BandwidthReservation {
         }
     }
 
-    /// Returns the bytes of one reservation, at most.
+    /// Returns the maximum number of bytes of one reservation.
     pub(crate) fn chunk_bytes_max(&self) -> usize {
         self.rate.chunk_bytes()
     }

@@ -44,7 +44,7 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Returns the port that the client uses: the given one, or that of the scheme.
+    /// Returns the port that the client uses: the port of the reference, or that of the scheme.
     pub(crate) fn used_port(&self) -> Option<u16> {
         self.port.or(self.scheme_port)
     }

@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(11);
-/// Least port of a pair without scheme and namespace that is not a version, such as that of `web:2024`.
+/// Lowest port of a pair without scheme and namespace that is not a version, such as that of `web:2024`.
 const PAIR_PORT_MIN: u16 = 3_000;
 /// Ports of programs of nodes that are not declared by Pods: SSH, etcd, API server and kubelet.
 const NODE_PORTS: [u16; 6] = [22, 2379, 2380, 6443, 9345, 10250];

@@ -13,9 +13,9 @@ const NDOTS_DEFAULT: usize = 1;
 const NDOTS_CLUSTER_FIRST: usize = 5;
 /// Limit of resolvers for `ndots`.
 const NDOTS_MAX: usize = 15;
-/// Search domains of a Pod, at most (KDN-04).
+/// Maximum number of search domains of a Pod (KDN-04).
 const SEARCHES_MAX: usize = 32;
-/// Characters of the search list with blanks, at most (KDN-04).
+/// Maximum number of characters of the search list, including blanks (KDN-04).
 const SEARCH_CHARACTERS_MAX: usize = 2_048;
 /// Maximum number of bytes of a name.
 const NAME_BYTES_MAX: usize = 253;

@@ -22,7 +22,7 @@ const CLIENT_ENDPOINTS_MAX: usize = 5;
 /// Maximum number of frontends of a Service.
 const FRONTENDS_MAX: usize = 16;
 
-/// Numbers of rows in a report, at most.
+/// Maximum numbers of rows in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Services.

@@ -23,7 +23,7 @@ use super::statistics::TrafficStatistics;
 pub const FLOWS_MAX: usize = 262_144;
 /// Time without a reply after which a connection counts as unanswered: that of the first retransmission (RFC 6298, 2.1).
 pub const UNANSWERED_AFTER: Duration = Duration::from_secs(1);
-/// Difference between the clocks of samples and of the kernel's timers, at most.
+/// Maximum difference between the clocks of samples and of the kernel's timers.
 const EXPIRY_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// Identity of an entry.

@@ -18,7 +18,7 @@ use saved::Saved;
 
 /// Maximum number of bytes of the output of a program: 100,000 rules.
 const OUTPUT_BYTES_MAX: u64 = 32 << 20;
-/// Time for a program, at most.
+/// Maximum run time of a program.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two checks of a running program.
 const EXIT_CHECK_PERIOD: Duration = Duration::from_millis(5);

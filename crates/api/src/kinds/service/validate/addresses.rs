@@ -7,7 +7,7 @@ use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::ip::{self, Family};
 use crate::machinery::tree::texts;
 
-/// Most cluster IPs of a Service: one per family.
+/// Maximum number of cluster IPs of a Service: one per family.
 const CLUSTER_IPS_MAX: usize = 2;
 
 /// Validates `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` against each other. Also runs before the
