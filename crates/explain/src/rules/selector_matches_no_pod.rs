@@ -33,6 +33,7 @@ const CANARY: &str = "-canary";
 const PRIMARY: &str = "-primary";
 /// Namespace and name of the Service of the DNS servers.
 const DNS_SERVICE: (&str, &str) = (SYSTEM_NAMESPACE, "kube-dns");
+/// Names of components of the control plane.
 pub(super) const CONTROL_PLANE: [&str; 6] = [
     "kube-apiserver",
     "kube-controller-manager",
@@ -64,6 +65,12 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if is_of_replicas(subject) {
         return without_replica(subject).into_iter().collect();
     }
+    without_pods(subject).into_iter().collect()
+}
+
+/// Reports that no Pod has the labels of the selector, with the nearest Pod, or with a Pod of another namespace.
+fn without_pods(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
     let selector = format_labels(&service.selector());
     let finding = |message: String, remedy: String| {
         let message = format!(
@@ -85,7 +92,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             pod.name,
             differences(subject, &labels)
         );
-        return vec![finding(message, remedy)];
+        return Some(finding(message, remedy));
     }
     if let Some(pod) = elsewhere(subject) {
         let message = format!(
@@ -96,18 +103,17 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             "Create the Service in namespace {}, or the Pods in namespace {}",
             pod.namespace, service.namespace
         );
-        return vec![
-            finding(message, remedy).with_evidence(format!("Pod {}/{} matches", pod.namespace, pod.name)),
-        ];
+        let evidence = format!("Pod {}/{} matches", pod.namespace, pod.name);
+        return Some(finding(message, remedy).with_evidence(evidence));
     }
     if subject.lacks_pods() || !shows_absence(subject) || is_of_control_plane(subject) {
-        return Vec::new();
+        return None;
     }
     let remedy = format!(
         "Create Pods with the labels {selector}, or change the selector. Labels of the Pods: kubectl -n {} get pods --show-labels",
         service.namespace
     );
-    vec![finding(String::new(), remedy)]
+    Some(finding(String::new(), remedy))
 }
 
 /// Returns true for a headless Service without ports that gives no Pods their names: no client connects to it. Upgrades of

@@ -103,6 +103,27 @@ pub(super) fn resolve(
     (NameResolution { resolver, tried }, resolved)
 }
 
+/// Returns the result of an answer with addresses or with an alias.
+fn result_of(name: &str, answer: &Answer) -> Option<Resolved> {
+    match answer.kind {
+        AnswerKind::Addresses => Some(Resolved::Addresses {
+            addresses: answer.addresses.clone(),
+            service: answer.service.clone(),
+        }),
+        AnswerKind::Alias => {
+            let target = answer.aliases.last().map_or("", String::as_str);
+            Some(Resolved::Outside {
+                reason: format!("{name} is an alias of {target}, which is outside of the cluster"),
+                object: answer.object.clone(),
+                field: answer.field.clone(),
+                service: answer.service.clone(),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Returns the result of the resolution of a name after the answers of all tried names.
 fn outcome(
     world: &World,
     client: &Client,
@@ -111,25 +132,8 @@ fn outcome(
     resolver: &Resolver,
     tried: &[Answer],
 ) -> Resolved {
-    if let Some(last) = tried.last() {
-        match last.kind {
-            AnswerKind::Addresses => {
-                return Resolved::Addresses {
-                    addresses: last.addresses.clone(),
-                    service: last.service.clone(),
-                };
-            }
-            AnswerKind::Alias => {
-                let target = last.aliases.last().map_or("", String::as_str);
-                return Resolved::Outside {
-                    reason: format!("{name} is an alias of {target}, which is outside of the cluster"),
-                    object: last.object.clone(),
-                    field: last.field.clone(),
-                    service: last.service.clone(),
-                };
-            }
-            _ => {}
-        }
+    if let Some(resolved) = tried.last().and_then(|last| result_of(name, last)) {
+        return resolved;
     }
     let complete = name.strip_suffix('.').unwrap_or(name);
     let meant = meant_service(world, complete, domain, &client.namespace);
