@@ -33,6 +33,7 @@ pub struct Fence {
     abandoned_write: Arc<Mutex<Option<Moment>>>,
 }
 
+/// Permission to write, from its start for a duration.
 #[derive(Clone, Copy, Debug)]
 struct WritePermission {
     since: Moment,

@@ -50,6 +50,7 @@ pub struct Client {
     fence: Option<Fence>,
 }
 
+/// State that all clones of a client share.
 struct Inner {
     config: Config,
     /// Number of the current server, modulo the number of servers.

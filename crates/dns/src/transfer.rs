@@ -40,6 +40,7 @@ pub(crate) fn messages(index: &Index, query: &Query) -> Vec<Vec<u8>> {
     writer.messages
 }
 
+/// Writer of the messages of a zone transfer.
 struct Writer<'q> {
     query: &'q Query,
     buffer: Vec<u8>,

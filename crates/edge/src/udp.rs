@@ -76,6 +76,7 @@ pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Rec
     drop(accept_loop);
 }
 
+/// Socket of a port, and its flows.
 struct Flows {
     port: Arc<Port>,
     socket: Arc<UdpSocket>,

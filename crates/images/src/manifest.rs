@@ -128,6 +128,7 @@ pub(crate) enum Document {
     Index(Vec<Descriptor>),
 }
 
+/// Fields of manifests and of indexes.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AnyDocument {

@@ -48,6 +48,7 @@ pub(crate) enum RelayDestination {
     ClusterIp,
 }
 
+/// Node ports to serve, and their destination.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Desired {
     ports: BTreeMap<ObjectKey, NodePorts>,

@@ -62,6 +62,7 @@ pub async fn run<R, F>(
     }
 }
 
+/// Queue and running jobs of a reconciler.
 struct Driver<R: Reconciler, J> {
     reconciler: R,
     changes: Receiver<R::Change>,

@@ -37,6 +37,7 @@ pub struct Pipe {
     buffered_bytes: usize,
 }
 
+/// The two ends of a pipe.
 #[derive(Debug)]
 struct PipeEnds {
     output: OwnedFd,

@@ -100,6 +100,7 @@ impl Connection {
     }
 }
 
+/// Task that matches responses to requests, and passes events on.
 struct Task {
     write: OwnedWriteHalf,
     waiting: HashMap<u64, oneshot::Sender<Outcome>>,
@@ -185,6 +186,7 @@ async fn read_all(mut lines: Lines, sender: mpsc::Sender<Message>) {
     }
 }
 
+/// Reader of bounded lines.
 struct Lines {
     reader: BufReader<OwnedReadHalf>,
 }

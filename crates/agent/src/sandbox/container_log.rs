@@ -88,6 +88,7 @@ impl LogWriter {
     }
 }
 
+/// The current log file, and its size.
 struct BoundedLog {
     path: PathBuf,
     bytes_max: u64,

@@ -36,6 +36,7 @@ pub(super) struct Processes {
     directory: Arc<OpenPodDirectory>,
 }
 
+/// Processes of the Pod, and the programs of its containers.
 #[derive(Default)]
 struct ProcessTable {
     /// Containers by name.
@@ -53,6 +54,7 @@ struct ProcessTable {
     agent: Option<UnixStream>,
 }
 
+/// A process that the sandbox has started.
 struct Process {
     role: Role,
     started_at: Timestamp,

@@ -29,6 +29,7 @@ pub(super) struct FetchedSources {
     tokens: BTreeMap<String, Token>,
 }
 
+/// A token of a ServiceAccount, and the time of its last renewal.
 struct Token {
     text: String,
     renewed_at: Timestamp,

@@ -59,6 +59,7 @@ struct AddressOwners {
     forwarded_to: Option<PreviousOwner>,
 }
 
+/// Node that released an address, with the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PreviousOwner {
     node: NodeName,

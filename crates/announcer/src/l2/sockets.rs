@@ -52,6 +52,7 @@ pub(crate) struct LinkSockets {
     pub(crate) requests: Receiver<ReceivedRequest>,
 }
 
+/// Link with an open socket.
 struct OpenLink {
     link: NetworkLink,
     socket: Arc<AsyncFd<PacketSocket>>,

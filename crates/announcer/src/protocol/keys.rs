@@ -61,12 +61,14 @@ pub struct Keyring {
     members: HashMap<NodeName, MemberKeys>,
 }
 
+/// Member with the keys of its messages.
 #[derive(Debug)]
 struct MemberKeys {
     member: Member,
     keys: Option<Keys>,
 }
 
+/// Keys of the two directions between two members.
 #[derive(Debug)]
 struct Keys {
     sending: Key,
@@ -177,6 +179,7 @@ impl Keyring {
     }
 }
 
+/// Length of a key, for its derivation.
 struct KeyLength;
 
 impl KeyType for KeyLength {

@@ -39,6 +39,7 @@ pub(crate) fn milliseconds(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
+/// Event of the simulation.
 enum Event {
     Datagram {
         to: usize,

@@ -94,6 +94,7 @@ pub(crate) struct Requests {
     series: RwLock<HashMap<Label, Arc<Series>>>,
 }
 
+/// Metrics of requests with the same labels except the status code.
 struct Series {
     codes: [AtomicU64; CODES.len()],
     duration_seconds: Histogram,

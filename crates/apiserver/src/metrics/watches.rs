@@ -10,6 +10,7 @@ pub(crate) struct WatchCounts {
     by_kind: Vec<WatchCount>,
 }
 
+/// Open watches and sent events of a kind.
 #[derive(Default)]
 struct WatchCount {
     watches: AtomicI64,

@@ -121,6 +121,7 @@ enum FieldSelection {
     Omitted,
 }
 
+/// State of a watch.
 enum State {
     /// A list is read, page by page.
     Listing { continue_token: String, seen: Keys },
@@ -455,12 +456,14 @@ impl Query {
     }
 }
 
+/// A page of a list.
 #[derive(Deserialize)]
 struct ListPage<I> {
     metadata: ListMeta,
     items: Option<Vec<I>>,
 }
 
+/// Metadata of a page.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ListMeta {

@@ -9,6 +9,7 @@ const UUID_CHARACTERS: usize = 36;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Uid(Form);
 
+/// Form in which a UID is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Form {
     Uuid([u8; 16]),

@@ -83,6 +83,7 @@ pub(super) fn pack(
     writes.updates.extend(changing);
 }
 
+/// Result for an existing slice.
 enum Kept {
     Unchanged,
     Changed(Box<EndpointSlice>),

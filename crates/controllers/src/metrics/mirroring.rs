@@ -11,6 +11,7 @@ use crate::mirroring::Counts;
 
 const PREFIX: &str = "endpoint_slice_mirroring_controller";
 
+/// Metrics of the mirroring of Endpoints.
 #[derive(Debug)]
 pub(crate) struct MirroringMetrics {
     added_per_sync: Histogram,

@@ -32,6 +32,7 @@ pub(super) fn write(plan: &Plan, service: &ObjectKey, context: &Context, rules: 
     }
 }
 
+/// Writer of the rules for echo requests to a frontend.
 struct PingWriter<'a> {
     service: &'a ObjectKey,
     context: &'a Context,

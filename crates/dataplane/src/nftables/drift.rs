@@ -21,6 +21,7 @@ pub struct Drift {
 /// Object of the table: a chain, a set or map, or an element.
 type TableObject = (String, Vec<u8>);
 
+/// Kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Missing,

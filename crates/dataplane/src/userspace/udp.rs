@@ -90,6 +90,7 @@ pub(super) async fn serve(
     }
 }
 
+/// Socket of a frontend, and its flows.
 struct Flows {
     socket: Arc<UdpSocket>,
     address: SocketAddr,

@@ -119,6 +119,7 @@ impl ServedEntry {
     }
 }
 
+/// A cached response, and its use.
 #[derive(Debug)]
 struct Entry {
     answer: Arc<RelayedMessage>,
@@ -134,6 +135,7 @@ struct Entry {
     has_failed: AtomicBool,
 }
 
+/// Part of the cache.
 #[derive(Debug, Default)]
 struct Shard {
     entries: IndexMap<Box<[u8]>, Arc<Entry>, RandomState>,

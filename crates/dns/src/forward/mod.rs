@@ -54,6 +54,7 @@ pub struct Forwarder {
     inner: Arc<Inner>,
 }
 
+/// State that all clones of a forwarder share.
 #[derive(Debug)]
 struct Inner {
     routes: Routes,

@@ -30,6 +30,7 @@ pub(super) struct Connections {
     pub(super) transfers: Semaphore,
 }
 
+/// Numbers of open connections.
 #[derive(Debug, Default)]
 struct OpenConnections {
     total: usize,

@@ -153,6 +153,7 @@ async fn read_queries(
     Ok(())
 }
 
+/// Next step for a query.
 enum QueryResult {
     Ready(Vec<u8>),
     Forward(Box<super::respond::Pending>),

@@ -88,6 +88,7 @@ impl Drop for UdpWorkers {
     }
 }
 
+/// Thread that answers queries of a socket.
 struct Worker {
     socket: Arc<UdpSocket>,
     responder: Arc<Responder>,

@@ -24,6 +24,7 @@ pub struct Framing {
     next_is_held: bool,
 }
 
+/// Position in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Head {

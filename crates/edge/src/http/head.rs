@@ -50,6 +50,7 @@ pub struct HeadLines {
     fields: usize,
 }
 
+/// HTTP version of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     Http10,

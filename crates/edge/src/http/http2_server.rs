@@ -44,6 +44,7 @@ pub(super) struct Http2Server<S> {
     is_aborted: bool,
 }
 
+/// State of a connection.
 enum State<S> {
     Handshake(Box<Handshake<Http2Stream<S>, Bytes>>),
     Open(Box<h2::server::Connection<Http2Stream<S>, Bytes>>),

@@ -29,6 +29,7 @@ const READY_TIMEOUT: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct Pool(Arc<Mutex<PoolState>>);
 
+/// Connections to a backend.
 #[derive(Debug, Default)]
 struct PoolState {
     idle: Vec<IdleHttp1>,
@@ -38,6 +39,7 @@ struct PoolState {
     generation: u64,
 }
 
+/// A connection without a request.
 #[derive(Debug)]
 struct IdleHttp1 {
     sender: http1::SendRequest<RequestBody>,
@@ -46,6 +48,7 @@ struct IdleHttp1 {
     thread: ThreadId,
 }
 
+/// A connection with several streams.
 #[derive(Clone, Debug)]
 struct SharedHttp2 {
     connection: Http2Client,

@@ -67,6 +67,7 @@ pub(super) struct RequestSmugglingGuard<S: AbortiveClose> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct GuardHandle(Arc<Mutex<GuardState>>);
 
+/// State that the guard and the handler of requests share.
 #[derive(Debug, Default)]
 struct GuardState {
     heads: u64,
@@ -79,6 +80,7 @@ struct GuardState {
     informational_waker: Option<Waker>,
 }
 
+/// Decision of the handler about a request for an upgrade.
 #[derive(Clone, Copy, Debug)]
 enum Decision {
     Resume,

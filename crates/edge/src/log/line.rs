@@ -168,6 +168,7 @@ impl<'a> JsonRecord<'a> {
     }
 }
 
+/// Fields of a request.
 #[derive(Serialize)]
 struct JsonRequest<'a> {
     #[serde(flatten)]
@@ -196,6 +197,7 @@ impl<'a> JsonRequest<'a> {
     }
 }
 
+/// Fields of a connection.
 #[derive(Serialize)]
 struct JsonConnection<'a> {
     #[serde(flatten)]

@@ -62,6 +62,7 @@ pub struct Logs {
     retries: RetryPolicy,
 }
 
+/// Log of a Service, and its counters.
 #[derive(Debug)]
 struct LogEntry {
     log: Weak<Log>,

@@ -103,6 +103,7 @@ pub(super) struct Quota {
     index: Mutex<Index>,
 }
 
+/// Log files of all Services, and the sum of their bytes.
 #[derive(Debug, Default)]
 struct Index {
     services: BTreeMap<ServiceName, Files>,

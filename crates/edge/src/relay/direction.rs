@@ -41,6 +41,7 @@ pub(super) struct Direction {
     stage: Stage,
 }
 
+/// Stage of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     /// More data may come.

@@ -59,6 +59,7 @@ pub(crate) struct ServiceTable {
     is_closed: bool,
 }
 
+/// A served Service.
 #[derive(Debug)]
 struct ServiceEntry {
     settings: Arc<ServiceSettings>,
@@ -81,6 +82,7 @@ impl ServiceEntry {
     }
 }
 
+/// A served port.
 #[derive(Debug)]
 struct PortEntry {
     port: Arc<Port>,

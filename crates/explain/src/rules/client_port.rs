@@ -174,6 +174,7 @@ fn is_of_node(subject: &Subject<'_>, reference: &Reference) -> bool {
         .is_some_and(|address| subject.world.node_at(address).is_some())
 }
 
+/// Meaning of a number that is not a port of the Service.
 struct PortUse<'w> {
     text: String,
     /// True if the number is the target port or node port of a Service port.

@@ -69,6 +69,7 @@ impl RowSelection {
     }
 }
 
+/// Sums of a client of a Service.
 #[derive(Default)]
 struct Client {
     statistics: TrafficStatistics,

@@ -102,6 +102,7 @@ pub struct LoadSource {
     name: Option<Reference>,
 }
 
+/// Kind of a source.
 pub(crate) enum LoadSourceKind {
     Path(PathBuf),
     Stream(Box<dyn Read + Send>),

@@ -21,6 +21,7 @@ const TOKEN_BYTES_MAX: u64 = 1 << 20;
 /// Name of this client for token servers.
 const CLIENT_ID: &str = "portolan";
 
+/// Response of a token server.
 #[derive(Deserialize)]
 struct TokenResponse {
     #[serde(default)]

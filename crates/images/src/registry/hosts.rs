@@ -67,6 +67,7 @@ pub(super) struct Host {
     pub headers: HeaderMap,
 }
 
+/// The file `hosts.toml`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct File {
@@ -76,6 +77,7 @@ struct File {
     of_server: HostTable,
 }
 
+/// Settings of a host.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct HostTable {
@@ -87,6 +89,7 @@ struct HostTable {
     override_path: bool,
 }
 
+/// A string or a list of strings.
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
 enum OneOrMore {

@@ -43,6 +43,7 @@ struct ErrorBody {
     errors: Vec<ErrorEntry>,
 }
 
+/// An error in the body of a response.
 #[derive(Deserialize)]
 struct ErrorEntry {
     #[serde(default)]

@@ -46,11 +46,13 @@ pub(super) enum Protection {
     IdentityToken,
 }
 
+/// A running registry.
 pub(super) struct TestRegistry {
     pub authority: String,
     state: Arc<State>,
 }
 
+/// Content, faults and requests of the registry.
 struct State {
     authority: String,
     protection: Protection,
@@ -62,6 +64,7 @@ struct State {
     has_cut: AtomicBool,
 }
 
+/// A response, possibly incomplete.
 struct Response {
     status: &'static str,
     headers: Vec<(&'static str, String)>,

@@ -130,6 +130,7 @@ pub struct ImageStore {
     inner: Arc<Inner>,
 }
 
+/// State that all clones of a store share.
 #[derive(Debug)]
 struct Inner {
     directory: PathBuf,

@@ -30,6 +30,7 @@ struct Block {
     taken: OffsetSet,
 }
 
+/// A pool with its blocks.
 #[derive(Clone, Debug)]
 struct Entry {
     pool: Pool,

@@ -132,6 +132,7 @@ pub(super) fn parse(part: &[u8]) -> Option<Vec<ListedRoute>> {
     Some(hops.into_iter().map(route).collect())
 }
 
+/// Next hop of a route.
 #[derive(Clone, Copy, Default)]
 struct NextHop {
     gateway: Option<IpAddr>,

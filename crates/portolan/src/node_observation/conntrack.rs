@@ -139,6 +139,7 @@ pub(super) fn read(
     })
 }
 
+/// Flows that were read.
 #[derive(Debug, Default)]
 struct Flows {
     flows: Vec<observation::Flow>,

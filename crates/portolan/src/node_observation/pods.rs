@@ -93,6 +93,7 @@ pub(super) fn find(
     }
 }
 
+/// Entered network namespace of a Pod, with its addresses and links.
 struct Entered {
     namespace: NetworkNamespace,
     addresses: Vec<IpAddr>,

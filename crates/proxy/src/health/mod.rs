@@ -43,6 +43,7 @@ pub(crate) struct Health {
     state: Mutex<State>,
 }
 
+/// State of the proxy that health depends on.
 #[derive(Debug)]
 struct State {
     /// Time since which the oldest unapplied change waits.

@@ -26,6 +26,7 @@ pub(crate) struct ServiceChecks {
     changed: Notify,
 }
 
+/// Health checks to serve, and their addresses.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Desired {
     checks: BTreeMap<ObjectKey, HealthCheck>,

@@ -30,6 +30,7 @@ pub(super) struct Passwords {
     reads: JoinSet<(ObjectKey, Result<Secret, ClientError>)>,
 }
 
+/// Password of a Secret, with the time of the next read.
 struct Entry {
     key: Option<Result<Key, String>>,
     due: Instant,

@@ -8,6 +8,7 @@ use super::state::segment;
 use super::{Change, Commit, Listing};
 use crate::{Entry, Event, EventKind, Revision};
 
+/// The index as a list of all transactions.
 pub(super) struct Model {
     pub(super) oldest: Revision,
     pub(super) events_max: usize,

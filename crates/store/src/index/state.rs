@@ -17,6 +17,7 @@ use crate::{Entry, Event, EventKind, Key, Revision};
 /// only the event keeps are not included.
 const EVENT_OVERHEAD_BYTES: usize = 200;
 
+/// Keys and history of the index.
 pub(super) struct State {
     pub(super) oldest: Revision,
     limits: HistoryLimits,

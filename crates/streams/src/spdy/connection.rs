@@ -64,6 +64,7 @@ pub enum Event {
     GoAway,
 }
 
+/// Directions of a stream that have ended.
 #[derive(Clone, Copy, Debug, Default)]
 struct Halves {
     is_received: bool,

@@ -70,6 +70,7 @@ pub(super) struct Walk {
     current: Option<OpenDirectory>,
 }
 
+/// A directory whose entries are read.
 struct OpenDirectory {
     descriptor: OwnedFd,
     entries: Dir,

@@ -39,6 +39,7 @@ struct ConnectionStream {
     deadline: Instant,
 }
 
+/// Kind of a stream of a forwarded connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StreamKind {
     Data,

@@ -131,6 +131,7 @@ impl Server {
     }
 }
 
+/// Reader of frames. It passes data to the streams.
 struct FrameReader {
     state: Arc<Mutex<Connection>>,
     /// `None` when no more streams are accepted: the writer ends with the last sender.

@@ -33,6 +33,7 @@ pub(super) struct TransformationCounts {
     reloads: [AtomicU64; 2],
 }
 
+/// Numbers and durations of operations.
 #[derive(Default)]
 struct Counts {
     /// Counters by resource, direction, prefix and success. The number of resources times twelve bounds the size.

@@ -24,6 +24,7 @@ pub struct Allocation {
     released: Items,
 }
 
+/// Addresses and ports of a Service.
 #[derive(Default)]
 struct Items {
     addresses: Vec<IpAddr>,

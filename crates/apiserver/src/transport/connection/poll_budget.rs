@@ -23,6 +23,7 @@ pub(super) struct PollBudget {
     waker: Waker,
 }
 
+/// State that the halves of a budget share.
 #[derive(Default)]
 struct BudgetState {
     state: AtomicU8,

@@ -35,6 +35,7 @@ pub(super) struct WriteBuffer<S> {
     shared: Arc<Mutex<BufferState<S>>>,
 }
 
+/// A stream, with the bytes that are not sent.
 struct BufferState<S> {
     stream: S,
     buffer: BytesMut,

@@ -49,12 +49,14 @@ pub(crate) struct SharedFrames {
     hasher: RandomState,
 }
 
+/// Part of the cache.
 #[derive(Default)]
 struct Shard {
     newest_last: VecDeque<CachedFrame>,
     bytes: usize,
 }
 
+/// Frame at a position of a stream.
 struct CachedFrame {
     stream: Arc<str>,
     position: u64,

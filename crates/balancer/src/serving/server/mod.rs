@@ -88,6 +88,7 @@ enum Progress {
     HandedOver,
 }
 
+/// Watches and state of the running server.
 struct EdgeServer {
     settings: Settings,
     watches: Watches,

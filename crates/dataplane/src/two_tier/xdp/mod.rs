@@ -86,6 +86,7 @@ struct Objects {
     contents: Contents,
 }
 
+/// Maps of the program.
 #[derive(Debug)]
 struct Maps {
     frontends: Map,
