@@ -67,6 +67,7 @@ pub async fn run(
     outcome
 }
 
+/// Serves DNS until `shutdown` resolves.
 async fn serve(
     config: &Config,
     client: Option<Client>,

@@ -134,6 +134,7 @@ impl Inputs<'_> {
         }
     }
 
+    /// Returns the frontends of a port in a family, and adds conflicts with other Services.
     fn frontends(
         &self,
         family: &FamilyRecord,

@@ -119,6 +119,7 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
     start(configs, client, dataplane, &PlanReader::default(), shutdown).await
 }
 
+/// Starts the proxy, and runs it until `shutdown` resolves.
 async fn start<D: Dataplane + Send + 'static>(
     mut configs: watch::Receiver<Config>,
     client: Client,

@@ -63,6 +63,7 @@ impl ImagePuller {
         finished.ok().flatten().unwrap_or(Err(SharedPullError::Shutdown))
     }
 
+    /// Returns the receiver of the result of a pull, and starts the pull unless it runs already.
     fn start(
         &self,
         reference: &Reference,

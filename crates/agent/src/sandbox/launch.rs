@@ -235,6 +235,7 @@ fn execute_request() -> io::Result<()> {
     socket.write_all(error.as_bytes())
 }
 
+/// Confines this process and executes the program.
 fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::convert::Infallible> {
     let pod_directory = OpenPodDirectory::inherit(&launch.directory)?;
     let program = &launch.program;

@@ -38,6 +38,7 @@ fn render_repairs(pool: &str, unit: &str, errors: &str, repairs: &RepairCounts, 
     out.sample(&name, "", repairs.failures);
 }
 
+/// Writes the metrics of cluster IPs.
 fn render_addresses(usage: &Usage, out: &mut MetricsText) {
     const PREFIX: &str = "kube_apiserver_clusterip_allocator";
     let name = format!("{PREFIX}_allocated_ips");

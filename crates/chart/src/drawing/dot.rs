@@ -26,6 +26,7 @@ pub fn render(picture: &Picture) -> String {
     graph
 }
 
+/// Returns the lines of a Service, with the number `index` in the identifiers.
 fn lines_of(index: usize, section: &Section) -> String {
     let shape = &section.row.shape;
     let service = format!("s{index}");

@@ -82,6 +82,7 @@ impl Connection {
         }
     }
 
+    /// Checks a request, and forwards it to a backend.
     async fn check_and_forward(
         &self,
         mut parts: Parts,

@@ -66,6 +66,7 @@ fn pod_addresses(world: &World) -> BTreeMap<&str, Vec<IpAddr>> {
     by_node
 }
 
+/// Reports Pods to which the routes of the node do not lead.
 fn by_routes(node: Observed<'_>, pods: &BTreeMap<&str, Vec<IpAddr>>) -> Option<Finding> {
     let routes = node
         .observation

@@ -114,6 +114,7 @@ fn edited<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
     if has_foreign { listed } else { Vec::new() }
 }
 
+/// Returns the finding about a Service port whose name no listed slice has.
 fn finding(subject: &Subject<'_>, listed: &[Listed<'_>], port: Port<'_>) -> Option<Finding> {
     let first = listed.first()?;
     let service = subject.service;

@@ -131,6 +131,7 @@ impl World {
         }
     }
 
+    /// Adds an object to the indexes. `position` is its place in the list of all objects.
     fn index(&mut self, position: usize, object: &Object) {
         let (kind, namespace) = (object.kind.name(), object.namespace.as_str());
         if !namespace.is_empty() && !self.namespaces.contains(namespace) {

@@ -59,6 +59,7 @@ pub(super) async fn authorize(
     }
 }
 
+/// Requests a token for the repository from the token server at `realm`.
 async fn token(
     client: &Client,
     host: &Host,

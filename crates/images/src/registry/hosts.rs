@@ -146,6 +146,7 @@ pub(super) fn hosts(directory: Option<&Path>, reference: &Reference) -> Result<V
 }
 
 impl HostTable {
+    /// Returns the host at a URL. `mirrored` is the registry that it is a mirror of.
     fn host(&self, url: &str, path: &Path, mirrored: Option<&str>) -> Result<Host, HostsError> {
         let invalid = |reason: String| HostsError::Value {
             path: path.to_owned(),

@@ -67,6 +67,7 @@ impl InvalidObject {
     }
 }
 
+/// Parses a peer. `metallb_namespace` is the namespace of its Secrets.
 pub(super) fn peer(
     group: Group,
     spec: &BgpPeerSpec,

@@ -57,6 +57,7 @@ impl Resources {
         add_warnings(created, warnings)
     }
 
+    /// Creates the object in one attempt.
     async fn try_create(
         &self,
         target: &Target,

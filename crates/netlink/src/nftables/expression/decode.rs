@@ -56,6 +56,7 @@ impl Expression {
     }
 }
 
+/// Decodes an expression; `None` if the name, a value or a field is unknown.
 fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
     Some(match name {
         "payload" => Expression::Payload {

@@ -64,6 +64,7 @@ impl Expression {
         writer.end(element);
     }
 
+    /// Writes the attributes of the expression.
     fn encode_data(&self, writer: &mut Writer) {
         match self {
             Self::Payload {
