@@ -4,6 +4,7 @@ use telemetry::{MetricType, MetricsText};
 
 use crate::registry::service::{AllocationCounts, Allocators, DURATION_BOUNDS_US, RepairCounts, Usage};
 
+/// Writes the metrics of the allocators.
 pub(super) fn render(services: &Allocators, out: &mut MetricsText) {
     let usage = services.usage();
     render_addresses(&usage, out);

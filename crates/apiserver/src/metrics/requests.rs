@@ -136,6 +136,7 @@ impl Requests {
         all.entry(label).or_default().clone()
     }
 
+    /// Writes the metrics of requests.
     pub(super) fn render(&self, out: &mut MetricsText) {
         let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<(String, &'static str, Arc<Series>)> = all

@@ -53,6 +53,7 @@ impl WatchCounts {
         self.by_kind.get(at)
     }
 
+    /// Writes the metrics of watches.
     pub(super) fn render(&self, out: &mut MetricsText) {
         let each = || kind::all().iter().zip(&self.by_kind);
         let name = "apiserver_longrunning_requests";

@@ -60,6 +60,7 @@ impl MirroringMetrics {
         self.mirrored.clear();
     }
 
+    /// Writes the metrics.
     pub(super) fn write(&self, text: &mut MetricsText) {
         let name = |suffix: &str| format!("{PREFIX}_{suffix}");
         write_histogram(

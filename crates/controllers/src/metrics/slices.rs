@@ -93,6 +93,7 @@ impl SliceMetrics {
         self.total = Counts::default();
     }
 
+    /// Writes the metrics.
     pub(super) fn write(&self, text: &mut MetricsText) {
         let name = |suffix: &str| format!("{PREFIX}_{suffix}");
         write_histogram(

@@ -164,6 +164,7 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
+    /// Applies a change of the own Node; `None` if the Node does not exist.
     pub(super) fn set_node(&mut self, node: Option<&Node>) {
         self.node = node.map(|node| Box::new(node.clone()));
         if let Some(node) = node {

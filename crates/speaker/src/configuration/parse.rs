@@ -19,22 +19,22 @@ use super::{Advertisement, BfdProfile, Group, Location, Name, Objects, Password,
 /// Default port of a peer.
 const PORT: u16 = 179;
 /// Default hold time.
-const DEFAULT_HOLD_SECONDS: u16 = 90;
+const HOLD_SECONDS_DEFAULT: u16 = 90;
 /// Minimum period of KEEPALIVEs (RFC 4271, section 4.4).
 const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
 /// Default of the maximum delay between two attempts to connect.
-const DEFAULT_CONNECT_RETRY: Duration = Duration::from_secs(120);
+const CONNECT_RETRY_DEFAULT: Duration = Duration::from_secs(120);
 /// Default period of BFD control packets.
-const DEFAULT_BFD_MILLISECONDS: u32 = 300;
+const BFD_MILLISECONDS_DEFAULT: u32 = 300;
 /// Default period of echo packets, for profiles with the echo function.
-const DEFAULT_BFD_ECHO_MILLISECONDS: u32 = 50;
+const BFD_ECHO_MILLISECONDS_DEFAULT: u32 = 50;
 /// Range of the periods of BFD, as MetalLB has it.
 const BFD_MILLISECONDS_RANGE: std::ops::RangeInclusive<u32> = 10..=60_000;
 /// Default number of missed packets after which a BFD session fails.
-const DEFAULT_DETECT_MULTIPLIER: u8 = 3;
+const DETECT_MULTIPLIER_DEFAULT: u8 = 3;
 /// Default of the minimum TTL of BFD packets from peers on other links. RFC 5883 leaves it to the operator; MetalLB has
 /// the same default.
-const DEFAULT_MINIMUM_TTL: u8 = 254;
+const MINIMUM_TTL_DEFAULT: u8 = 254;
 /// Maximum length of a TCP MD5 key in the kernel.
 pub(crate) const PASSWORD_BYTES_MAX: usize = 80;
 /// Namespace of the Secrets of Portolan's BGPPeers.
@@ -113,7 +113,7 @@ pub(super) fn peer(
         hold_seconds,
         keepalive,
         connect_retry: connect_retry
-            .unwrap_or(DEFAULT_CONNECT_RETRY)
+            .unwrap_or(CONNECT_RETRY_DEFAULT)
             .max(Duration::from_secs(1)),
         nodes: selectors("nodeSelectors", &spec.node_selectors)?,
         password: password(group, spec, metallb_namespace)?,
@@ -144,7 +144,7 @@ fn peer_as(spec: &BgpPeerSpec, local_as: u32) -> Result<PeerSystem, String> {
             Ok(PeerSystem::Number(number))
         }
         (0, other) => Err(format!(
-            "spec.dynamicASN must be internal or external, not {other:?}"
+            "spec.dynamicASN must be internal or external, found {other:?}"
         )),
         _ => Err("only one of spec.peerASN and spec.dynamicASN may be set".to_owned()),
     }
@@ -178,7 +178,7 @@ fn optional_address(field: &str, text: &str) -> Result<Option<std::net::IpAddr>,
 
 fn hold_seconds(text: Option<&str>) -> Result<u16, String> {
     let Some(hold) = optional_duration("holdTime", text)? else {
-        return Ok(DEFAULT_HOLD_SECONDS);
+        return Ok(HOLD_SECONDS_DEFAULT);
     };
     let seconds = u16::try_from(hold.as_secs()).ok();
     let valid = seconds.filter(|seconds| *seconds >= 3 || hold.is_zero());
@@ -236,7 +236,7 @@ fn password(group: Group, spec: &BgpPeerSpec, metallb_namespace: &str) -> Result
             };
             if !namespace.is_empty() && namespace != expected {
                 return Err(format!(
-                    "spec.passwordSecret.namespace must be {expected}, not {namespace:?}"
+                    "spec.passwordSecret.namespace must be {expected}, found {namespace:?}"
                 ));
             }
             Ok(Some(Password::Secret(ObjectKey::new(expected, name))))
@@ -251,7 +251,7 @@ fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, St
         .ok_or_else(|| format!("spec.bfdProfile: there is no BFDProfile {name:?}"))?
         .spec;
     let interval = |field: &str, value: Option<u32>| {
-        let milliseconds = value.unwrap_or(DEFAULT_BFD_MILLISECONDS);
+        let milliseconds = value.unwrap_or(BFD_MILLISECONDS_DEFAULT);
         if BFD_MILLISECONDS_RANGE.contains(&milliseconds) {
             Ok(Duration::from_millis(u64::from(milliseconds)))
         } else {
@@ -260,14 +260,14 @@ fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, St
             ))
         }
     };
-    let detect_multiplier = spec.detect_multiplier.unwrap_or(DEFAULT_DETECT_MULTIPLIER);
+    let detect_multiplier = spec.detect_multiplier.unwrap_or(DETECT_MULTIPLIER_DEFAULT);
     if detect_multiplier < 2 {
         return Err(format!(
             "BFDProfile {name:?}: spec.detectMultiplier must be at least 2"
         ));
     }
     let echo = if spec.echo_mode {
-        let period = spec.echo_interval.unwrap_or(DEFAULT_BFD_ECHO_MILLISECONDS);
+        let period = spec.echo_interval.unwrap_or(BFD_ECHO_MILLISECONDS_DEFAULT);
         let period = interval("echoInterval", Some(period))?;
         Some(bfd::EchoSettings {
             transmit_interval: period,
@@ -284,10 +284,11 @@ fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, St
             is_passive: spec.passive_mode,
             echo,
         },
-        minimum_ttl: spec.minimum_ttl.unwrap_or(DEFAULT_MINIMUM_TTL),
+        minimum_ttl: spec.minimum_ttl.unwrap_or(MINIMUM_TTL_DEFAULT),
     })
 }
 
+/// Parses an advertisement.
 pub(super) fn advertisement(
     group: Group,
     spec: &BgpAdvertisementSpec,
@@ -295,7 +296,7 @@ pub(super) fn advertisement(
 ) -> Result<Advertisement, String> {
     let length = |field: &str, value: Option<u8>, longest: u8| match value {
         Some(length) if length > longest => {
-            Err(format!("spec.{field} must be at most {longest}, not {length}"))
+            Err(format!("spec.{field} must be at most {longest}, found {length}"))
         }
         length => Ok(length.unwrap_or(longest)),
     };

@@ -60,6 +60,7 @@ pub(super) struct Speaker {
 }
 
 impl Speaker {
+    /// Starts the speaker of a node.
     pub(super) fn start(
         client: Client,
         settings: Settings,

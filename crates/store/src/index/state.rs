@@ -126,6 +126,7 @@ impl State {
             .unwrap_or(&self.everything)
     }
 
+    /// Applies transactions in their order.
     pub(super) fn apply(&mut self, commits: Vec<Commit>) {
         for Commit { revision, changes } in commits {
             for change in changes {

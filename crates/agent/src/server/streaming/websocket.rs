@@ -93,6 +93,7 @@ pub(super) fn normal_closure() -> Message {
     }))
 }
 
+/// Accepts a WebSocket connection after its upgrade, and returns its two directions.
 pub(super) async fn accept<S>(io: S) -> (Sink<S>, Source<S>)
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -42,6 +42,7 @@ struct Counts {
 }
 
 impl TransformationCounts {
+    /// Counts an operation on a value.
     pub(super) fn count(
         &self,
         resource: &str,

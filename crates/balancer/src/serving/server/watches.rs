@@ -35,6 +35,7 @@ pub(super) struct Watches {
 const WATCHES_OF_INGRESSES: usize = 3;
 
 impl Watches {
+    /// Starts the watches.
     pub(super) fn start(client: &Client, node_name: &str) -> Self {
         let own_node = Query {
             field_selector: format!("metadata.name={node_name}"),

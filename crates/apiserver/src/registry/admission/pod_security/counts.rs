@@ -70,6 +70,7 @@ pub(crate) struct Counts {
 pub(crate) type Sample = (String, u64);
 
 impl Counts {
+    /// Counts an evaluation.
     pub(super) fn count_evaluation(
         &self,
         decision: Decision,
