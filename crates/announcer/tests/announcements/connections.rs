@@ -144,7 +144,7 @@ impl Connection {
             Ok(())
         } else {
             Err(std::io::Error::other(format!(
-                "expected a response of {}, got {:?}",
+                "expected a response of {}, found {:?}",
                 self.node,
                 answer.get(..40).unwrap_or(&answer)
             )))

@@ -46,7 +46,7 @@ impl TrafficFlags {
             return Ok(());
         }
         Err(UsageError(format!(
-            "--interval must be from {INTERVAL_MIN:?} to {INTERVAL_MAX:?}, not {:?}",
+            "--interval must be from {INTERVAL_MIN:?} to {INTERVAL_MAX:?}, found {:?}",
             self.interval
         )))
     }

@@ -256,7 +256,7 @@ fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, St
             Ok(Duration::from_millis(u64::from(milliseconds)))
         } else {
             Err(format!(
-                "BFDProfile {name:?}: spec.{field} must be between 10 and 60000, not {milliseconds}"
+                "BFDProfile {name:?}: spec.{field} must be between 10 and 60000, found {milliseconds}"
             ))
         }
     };
