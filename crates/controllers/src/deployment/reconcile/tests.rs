@@ -401,9 +401,9 @@ fn orphans_are_adopted_and_non_matching_sets_released() {
     let mut orphan = model.sets[0].clone();
     orphan.metadata.owner_references.clear();
     orphan.metadata.name = "orphan".to_owned();
-    let mut stranger = model.sets[0].clone();
-    stranger.metadata.labels.clear();
-    model.sets = vec![orphan, stranger];
+    let mut other_set = model.sets[0].clone();
+    other_set.metadata.labels.clear();
+    model.sets = vec![orphan, other_set];
     let Some(Step::ChangeOwners(changes)) = model.decision().step else {
         panic!("adoptions and releases are due");
     };

@@ -296,13 +296,13 @@ fn replaces_dormant_table() {
         let (plan, mut dataplane) = loaded(3);
         let mut monitor = dataplane.watch().unwrap().unwrap();
         let before = dump();
-        let asleep = netlink::nftables::Table {
+        let dormant = netlink::nftables::Table {
             is_dormant: true,
             ..base_ruleset::table(TABLE)
         };
-        tamper(|batch| batch.table(Change::Add, &asleep, 0));
+        tamper(|batch| batch.table(Change::Add, &dormant, 0));
         let table = || Nftables::open().unwrap().table(TABLE).unwrap();
-        assert_eq!(table(), Some(asleep.clone()));
+        assert_eq!(table(), Some(dormant.clone()));
         let changes = read_changes(&mut monitor);
         assert!(dataplane.repair_external(&plan, &changes).unwrap() > 0);
         assert_eq!(table(), Some(base_ruleset::table(TABLE)));
