@@ -214,8 +214,8 @@ fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     )))
 }
 
-/// Returns the policy that permits the port of the Service in place of the Pod's port `number`, or a port that the Pod
-/// does not have, and a sentence about it.
+/// Returns the policy that permits a wrong port, and a sentence about it. Such a port is the port of the Service in
+/// place of the Pod's port `number`, or a name that the containers do not declare.
 fn wrong_port<'w>(
     policies: &[NetworkPolicy<'w>],
     port: Port<'_>,
