@@ -19,7 +19,7 @@ use netlink::nftables::{
 pub(crate) const TABLE: &str = "portolan-vxlan";
 /// Priority before the tables of other programs, which usually filter at 0.
 const PRIORITY: i32 = -10;
-/// Maximum of Node addresses per IP family, far more than a cluster has.
+/// Maximum number of Node addresses per IP family, far more than a cluster has.
 pub(crate) const SOURCES_MAX: usize = 16_384;
 const UDP: u8 = 17;
 const FIRST: Register = Register::at(0);
@@ -37,11 +37,11 @@ struct Family {
 /// Packets that a chain sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packets {
-    /// To this node.
+    /// Packets to this node.
     ToOwn,
-    /// To other Nodes, forwarded by routing.
+    /// Packets to other Nodes, forwarded by routing.
     ToOthers,
-    /// To other Nodes, from this node or forwarded by IPVS.
+    /// Packets to other Nodes, from this node or forwarded by IPVS.
     Sent,
 }
 

@@ -13,9 +13,9 @@ use crate::images::image_access::{ImageAccess, Pulled};
 #[cfg(test)]
 mod tests;
 
-/// Images that are pulled at once. Each has several connections.
+/// Maximum number of images that are pulled at once. Each has several connections.
 const PULLS_MAX: usize = 4;
-/// Images that are pulled at once for the Pods of one namespace.
+/// Maximum number of images that are pulled at once for the Pods of one namespace.
 const PULLS_OF_NAMESPACE_MAX: usize = 2;
 
 /// Failure of a pull, which several Pods can share.
@@ -92,6 +92,7 @@ impl ImagePuller {
         permits
     }
 
+    /// Returns the receiver of the result of a pull, and starts the pull unless it runs already.
     fn start(
         &self,
         namespace: &str,

@@ -31,7 +31,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait until the kernel has ended all processes of a killed sandbox.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes read of the first line of a sandbox.
+/// Maximum number of bytes that are read of the first line of a sandbox.
 const READY_BYTES_MAX: u64 = 64;
 
 /// Failure of a sandbox or a request to it.

@@ -235,6 +235,7 @@ fn execute_request() -> io::Result<()> {
     socket.write_all(error.as_bytes())
 }
 
+/// Confines this process and executes the program.
 fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::convert::Infallible> {
     // Processes of the container must not read or trace this one, once it has no more privileges than they have, or while
     // it has the user ID of the host's root in the user namespace of the Pod. `execve` ends this.

@@ -56,7 +56,7 @@ impl UserNamespace {
         if !owns_mounts {
             return Ok(());
         }
-        // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
+        // SAFETY: no file descriptor table is unshared, the only reason why the call is unsafe.
         let unshared = unsafe { unshare_unsafe(UnshareFlags::NEWNS) };
         unshared.map_err(|errno| with_context("mounts of the Pod's user namespace", &errno.into()))
     }

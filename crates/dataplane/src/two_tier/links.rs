@@ -28,7 +28,7 @@ const LOOSE: &str = "2";
 /// Neighbour of a link: gateway address and Ethernet address.
 type Neighbour = (IpAddr, [u8; 6]);
 
-/// Beginning of the names of the links.
+/// Prefix of the names of the links.
 pub(crate) const NAME_PREFIX: &str = "portolan.hop";
 
 /// Returns the name of the link of a hop, from 1.

@@ -25,13 +25,13 @@ const SHARE_MIN: usize = 1_024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     /// All permits are held.
-    #[error("maximum of open connections reached")]
+    #[error("maximum number of open connections reached")]
     Process,
     /// The Service holds its share.
-    #[error("maximum of open connections of the Service reached")]
+    #[error("maximum number of open connections of the Service reached")]
     Service,
     /// The client holds its share.
-    #[error("maximum of open connections of the client reached")]
+    #[error("maximum number of open connections of the client reached")]
     Client,
 }
 

@@ -5,7 +5,7 @@
 //! the same; this mode only selects the endpoints.
 //!
 //! Port ranges keep their endpoints in the ruleset, as in nftables mode. Their endpoints get the port to which the
-//! client connects, which a listener does not know. Their connections do not pass through this process.
+//! client connects, which a listener does not have. Their connections do not pass through this process.
 //!
 //! The relay has two drawbacks: endpoints see this node's address as the source, and connections end with this
 //! process. It has two advantages. It connects to another endpoint if one does not respond, and it can select the
@@ -45,8 +45,8 @@ const WORKERS: usize = 2;
 pub struct Options {
     /// Name of the nftables table.
     pub table: String,
-    /// Maximum of concurrent connections and UDP flows. A connection needs two file descriptors, a flow one; the caller
-    /// raises the limit of open files (`netlink::rlimit`).
+    /// Maximum number of concurrent connections and UDP flows. A connection needs two file descriptors, a flow one; the
+    /// caller raises the limit of open files (`netlink::rlimit`).
     pub connections_max: usize,
 }
 

@@ -22,7 +22,7 @@ use super::{SharedBalancer, random};
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Idle time after which a flow ends: the conntrack timeout of flows with replies.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Maximum of flows per listener, so that one Service leaves room for others.
+/// Maximum number of flows per listener, so that one Service leaves room for others.
 const FLOWS_MAX: usize = 4_096;
 /// Pause after a receive error.
 const RECEIVE_RETRY_PAUSE: Duration = Duration::from_millis(20);
@@ -107,6 +107,7 @@ pub(super) async fn serve(
     }
 }
 
+/// Socket of a frontend, and its flows.
 struct Flows {
     socket: Arc<UdpSocket>,
     address: SocketAddr,

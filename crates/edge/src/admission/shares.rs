@@ -14,7 +14,8 @@ const WAYS: usize = 4;
 /// Bits of a slot that count connections. The others identify the client.
 const COUNT_BITS: u32 = 24;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
-/// Attempts to change slots that other threads change at the same time. After that, the client is not counted.
+/// Maximum number of attempts to change slots that other threads change at the same time. After that, the client is not
+/// counted.
 const ATTEMPTS_MAX: usize = 16;
 
 /// Shares of the process's connections, in percent.

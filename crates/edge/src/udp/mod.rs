@@ -24,13 +24,13 @@ use eviction::{FlowUse, least_used};
 
 /// Longest datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// Maximum of flows of one socket: those of one port leave room for others.
+/// Maximum number of flows of one socket: those of one port leave room for others.
 const FLOWS_MAX: usize = 16_384;
 /// Flows that end at once to make room. One pass over all flows then serves as many new ones.
 const FLOWS_EVICTED: usize = FLOWS_MAX / 64;
-/// Datagrams received before other tasks run.
+/// Maximum number of datagrams received before other tasks run.
 const DATAGRAMS_PER_POLL_MAX: usize = 64;
-/// Backends that are tried for one datagram.
+/// Maximum number of backends that are tried for one datagram.
 const ATTEMPTS_MAX: usize = 4;
 /// Shortest and longest interval between removals of idle flows.
 const REMOVAL_INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -82,6 +82,7 @@ pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Rec
     drop(accept_loop);
 }
 
+/// Socket of a port, and its flows.
 struct Flows {
     port: Arc<Port>,
     socket: Arc<UdpSocket>,

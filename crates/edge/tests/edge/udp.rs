@@ -1,4 +1,4 @@
-//! Listeners for UDP.
+//! Relay of UDP flows: choice of backends, limits and idle flows.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -17,8 +17,8 @@ pub(crate) fn named(name: &'static str) -> SocketAddr {
         let mut buffer = [0; 2_048];
         loop {
             let (count, client) = socket.recv_from(&mut buffer)?;
-            let answer = [name.as_bytes(), b" ", &buffer[..count]].concat();
-            socket.send_to(&answer, client)?;
+            let response = [name.as_bytes(), b" ", &buffer[..count]].concat();
+            socket.send_to(&response, client)?;
         }
     });
     address
@@ -35,9 +35,9 @@ pub(crate) fn client(fixture: &Fixture) -> UdpSocket {
 /// Sends a datagram and returns the response.
 pub(crate) fn request(client: &UdpSocket, text: &str) -> io::Result<String> {
     client.send(text.as_bytes())?;
-    let mut answer = [0; 2_048];
-    let count = client.recv(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer[..count]).into_owned())
+    let mut response = [0; 2_048];
+    let count = client.recv(&mut response)?;
+    Ok(String::from_utf8_lossy(&response[..count]).into_owned())
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn removes_idle_flows() {
     let fixture = Fixture::new(settings);
     let client = client(&fixture);
     request(&client, "x").expect("a response");
-    wait_until("the flow is gone", || {
+    wait_until("the flow has ended", || {
         fixture.metric("portolan_edge_connections", "") == Some(0)
     });
     assert_eq!(request(&client, "x").expect("a response"), "a x");
@@ -83,7 +83,7 @@ fn limits_and_source_ranges_apply_to_flows() {
     let (first, second) = (client(&fixture), client(&fixture));
     request(&first, "x").expect("a response");
     second.send(b"x").expect("the data is sent");
-    wait_until("it is refused", || {
+    wait_until("the datagram is refused", || {
         fixture.metric("portolan_edge_refused_total", "service_connections") >= Some(1)
     });
     assert_eq!(request(&first, "y").expect("a response"), "a y");
@@ -91,13 +91,13 @@ fn limits_and_source_ranges_apply_to_flows() {
     fixture.service.policy.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
     fixture.apply();
     second.send(b"x").expect("the data is sent");
-    wait_until("it is refused", || {
+    wait_until("the datagram is refused", || {
         fixture.metric("portolan_edge_refused_total", "source_range") >= Some(1)
     });
 }
 
 #[test]
-fn client_affinity_spans_flows() {
+fn flows_of_one_client_reach_one_backend() {
     let mut settings = service(Frontend::Udp, &[named("a"), named("b")]);
     settings.policy.stickiness = Stickiness::Source {
         timeout: Duration::from_secs(600),

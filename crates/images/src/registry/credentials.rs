@@ -1,4 +1,4 @@
-//! Credentials of registries.
+//! Credentials of registries, from the configuration file of Docker.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,11 +53,13 @@ impl fmt::Debug for RegistryCredential {
     }
 }
 
+/// The part of a `config.json` that is read.
 #[derive(Deserialize)]
 struct DockerConfiguration {
     auths: BTreeMap<String, DockerAuth>,
 }
 
+/// Credentials for a registry.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]

@@ -20,10 +20,10 @@ fn name(text: &str) -> LinkName {
 
 #[test]
 fn rejects_link_names_that_kernel_rejects() {
-    for bad in ["", ".", "..", "a b", "a/b", "a:b", "sixteen-bytes-xx", "tab\t"] {
+    for invalid in ["", ".", "..", "a b", "a/b", "a:b", "sixteen-bytes-xx", "tab\t"] {
         assert!(
-            matches!(bad.parse::<LinkName>(), Err(RouteError::Name { .. })),
-            "{bad:?}"
+            matches!(invalid.parse::<LinkName>(), Err(RouteError::Name { .. })),
+            "{invalid:?}"
         );
     }
     assert_eq!(name("fifteen-bytes-x").as_str().len(), NAME_BYTES_MAX);

@@ -26,7 +26,7 @@ const BACK_OFF_FIRST: SignedDuration = SignedDuration::from_secs(10);
 /// Interval at which a container looks for its pull, which reports its end itself. It must be below [`BACK_OFF_MAX`].
 const PULL_CHECK_INTERVAL: SignedDuration = SignedDuration::from_mins(4);
 
-/// Characters of a message about an image, as in Events. A registry writes a part of it.
+/// Maximum number of characters of a message about an image, as in Events. A registry writes a part of it.
 const MESSAGE_CHARACTERS_MAX: usize = 1024;
 
 /// Source of a container's program.

@@ -342,7 +342,7 @@ impl PodDirectory {
         Ok(path)
     }
 
-    /// Removes the directory with its content. Succeeds if it is gone.
+    /// Removes the directory with its content. Succeeds if it does not exist.
     ///
     /// # Errors
     /// [`StateError::File`].

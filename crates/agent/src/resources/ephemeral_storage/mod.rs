@@ -33,6 +33,7 @@ pub(crate) struct StorageLimits {
     all_volumes: Vec<String>,
 }
 
+/// Limit of a container or volume, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Limit {
     /// Name of the container or volume.

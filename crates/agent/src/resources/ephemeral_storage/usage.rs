@@ -16,12 +16,12 @@ use rustix::io::Errno;
 
 /// Files and directories of one Pod that one round counts.
 pub(super) const ENTRIES_PER_ROUND: usize = 200_000;
-/// Files and directories of one Pod that are counted: those of a hundred rounds.
+/// Maximum number of files and directories of one Pod that are counted: those of a hundred rounds.
 pub(super) const ENTRIES_MAX: usize = 100 * ENTRIES_PER_ROUND;
-/// Directories that wait to be read, and bytes of their paths.
+/// Maximum number of directories that wait to be read, and bytes of their paths.
 const PENDING_MAX: usize = 200_000;
 const PATH_BYTES_MAX: usize = 8 << 20;
-/// Inodes with several names that count once. The names of others count separately.
+/// Maximum number of inodes with several names that count once. The names of others count separately.
 const LINKED_MAX: usize = 200_000;
 /// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
@@ -72,6 +72,7 @@ pub(super) struct Walk {
     current: Option<OpenDirectory>,
 }
 
+/// A directory whose entries are read.
 struct OpenDirectory {
     descriptor: OwnedFd,
     entries: Dir,
