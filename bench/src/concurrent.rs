@@ -1,4 +1,4 @@
-//! Concurrent clients.
+//! Rate of requests of concurrent clients.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

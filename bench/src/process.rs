@@ -114,7 +114,7 @@ pub(crate) fn own_cpu() -> Result<Duration, Failure> {
     cpu_of("self")
 }
 
-/// Proportional memory (Pss) of the process with that directory in `/proc`, in MiB. 0 if it is gone.
+/// Proportional memory (Pss) of the process with that directory in `/proc`, in MiB. 0 if it has exited.
 pub(crate) fn proportional_mib(process: &Path) -> f64 {
     let rollup = fs::read_to_string(process.join("smaps_rollup")).unwrap_or_default();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: &[u8]| {
     if let Some(request) = ResolutionRequest::read(input) {
         let reply = request.reply([2, 0, 0, 0, 0, 1]);
-        assert_eq!(ResolutionRequest::read(&reply), None, "a reply is no request");
+        assert_eq!(ResolutionRequest::read(&reply), None, "a reply is not a request");
     }
     // Without the tag, as a member of another version could send it.
     if let Ok(message) = Message::decode_body(input) {

@@ -5,7 +5,7 @@ use dns::wire::{Name, Question, Records, RelayedMessage, kind, parse_query};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    // The first octet selects the client; the rest is the message.
+    // The first byte selects the client; the rest is the message.
     let Some((choice, message)) = input.split_first() else { return };
     let mut question = Question::about(Name::from_text("www.example.com").expect("a name"), kind::A);
     question.dnssec_ok = choice & 1 != 0;

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
 use dns::server::{Peer, Reaction, Responder, Transport};
-use dns::wire::{HEADER_OCTETS, Name, Records};
+use dns::wire::{HEADER_BYTES, Name, Records};
 use libfuzzer_sys::fuzz_target;
 
 static RESPONDER: LazyLock<Responder> = LazyLock::new(|| {
@@ -51,7 +51,7 @@ fuzz_target!(|message: &[u8]| {
             Reaction::Send(0) => {}
             Reaction::Send(octets) => {
                 let answer = &buffer[..octets];
-                assert!(octets >= HEADER_OCTETS && answer[..2] == message[..2] && answer[2] & 0x80 != 0);
+                assert!(octets >= HEADER_BYTES && answer[..2] == message[..2] && answer[2] & 0x80 != 0);
                 assert!(transport == Transport::Tcp || octets <= 4_096);
                 assert!(Records::of(answer).count() <= 1_000);
             }

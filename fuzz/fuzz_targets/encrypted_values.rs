@@ -15,7 +15,7 @@ resources:
 ";
 
 fuzz_target!(|input: &[u8]| {
-    // The first octet selects the configuration or the value as input.
+    // The first byte selects the configuration or the value as input.
     match input.split_first() {
         Some((choice, rest)) if choice & 1 == 0 => apiserver::fuzzing::encrypted_value(rest, rest.to_vec().into()),
         Some((_, stored)) => apiserver::fuzzing::encrypted_value(CONFIGURATION, stored.to_vec().into()),

@@ -11,7 +11,7 @@ fuzz_target!(|input: &[u8]| {
     let whole = run(&[bytes]);
     let cut = usize::from(*cut).min(bytes.len());
     let (begin, end) = bytes.split_at(cut);
-    assert_eq!(whole, run(&[begin, end]), "it matters in which parts bytes come");
+    assert_eq!(whole, run(&[begin, end]), "the result depends on the parts in which bytes arrive");
 });
 
 /// Returns the number of accepted bytes, the number of heads, and true if a request was rejected.

@@ -9,8 +9,8 @@ use api::pod_security::{
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
-/// Version after the newest one with a check.
-const MINORS: u64 = 37;
+/// First minor version of Kubernetes after the newest one with a check.
+const MINOR_VERSIONS_END: u64 = 37;
 
 fuzz_target!(|input: &[u8]| {
     if let Ok(value) = serde_json::from_slice::<Value>(input) {
@@ -21,9 +21,9 @@ fuzz_target!(|input: &[u8]| {
     let Ok(decoded) = decode(input, Format::Json, kind) else { return };
     let mut pod = decoded.object;
     api::pod::default_pod_on_write(&mut pod);
-    assert!(!is_significant_update(&pod, &pod), "a Pod differs from itself");
+    assert!(!is_significant_update(&pod, &pod), "an unchanged Pod is a significant update");
     let view = PodView::new(&pod);
-    let versions = (0..MINORS).map(Version::Minor).chain([Version::Latest]);
+    let versions = (0..MINOR_VERSIONS_END).map(Version::Minor).chain([Version::Latest]);
     for version in versions {
         let at = |level| evaluate(LevelVersion { level, version }, &view);
         let (baseline, restricted) = (at(Level::Baseline), at(Level::Restricted));

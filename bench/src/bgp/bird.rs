@@ -1,4 +1,4 @@
-//! BIRD as a router.
+//! BIRD as the router of the measurement.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;

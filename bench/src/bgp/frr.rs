@@ -83,7 +83,7 @@ pub(super) fn is_bfd_up(control: &Path, node: Ipv4Addr) -> Result<bool, Failure>
     Ok(peers.any(|peer| peer["peer"] == node && peer["status"] == "up"))
 }
 
-/// Returns the response to a command; `null` if it is no JSON, as without sessions.
+/// Returns the response to a command; `null` if it is not JSON, as without sessions.
 fn query(control: &Path, command: &str) -> Result<Value, Failure> {
     let output = Command::new("vtysh")
         .arg("--vty_socket")

@@ -42,7 +42,7 @@ pub(super) fn routes(control: &Path, node: Ipv4Addr) -> Result<usize, Failure> {
         .arg(target(control))
         .args(["neighbor", &node.to_string(), "-j"])
         .output()?;
-    // Until the router has read its configuration, the response is no JSON.
+    // Until the router has read its configuration, the response is not JSON.
     let neighbor: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let received = neighbor["afi_safis"][0]["state"]["received"]
         .as_u64()

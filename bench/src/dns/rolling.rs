@@ -29,7 +29,7 @@ const ADDRESSES: Ipv4Addr = Ipv4Addr::new(10, 64, 0, 0);
 /// Number of bits that encode the member.
 const MEMBER_BITS: u32 = 16;
 /// Maximum length of a message over TCP.
-const MESSAGE_OCTETS_MAX: usize = 65_535;
+const MESSAGE_BYTES_MAX: usize = 65_535;
 
 /// Flags of `bench dns rolling`.
 #[derive(Clone, Debug, Args)]
@@ -259,7 +259,7 @@ fn query_all(
     let query = query(1, &format!("{SERVICE}.default.svc.cluster.local"));
     let framed = [&u16::try_from(query.len())?.to_be_bytes(), query.as_slice()].concat();
     let (mut sets, mut tally) = (0, LookupCounts::default());
-    let mut buffer = vec![0; MESSAGE_OCTETS_MAX];
+    let mut buffer = vec![0; MESSAGE_BYTES_MAX];
     while !is_over.load(Ordering::Acquire) {
         let sent = Instant::now();
         stream.write_all(&framed)?;
@@ -270,7 +270,7 @@ fn query_all(
         let response = Response::parse(message).ok_or("malformed response")?;
         sets += 1;
         // Stable members may be missing only if the message is full.
-        let is_full = message.len() + 16 > MESSAGE_OCTETS_MAX - 64;
+        let is_full = message.len() + 16 > MESSAGE_BYTES_MAX - 64;
         let at_least = histories
             .iter()
             .filter(|history| history.is_stable(sent, bound))

@@ -75,7 +75,7 @@ impl Start {
 pub(super) struct VirtualServers {
     /// Virtual servers.
     pub servers: usize,
-    /// Destinations of all of them.
+    /// Destinations of all virtual servers.
     pub endpoints: usize,
 }
 

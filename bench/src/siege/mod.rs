@@ -37,7 +37,7 @@ const POD_NAME: &str = "unresponsive";
 const SERVICE_NAME: &str = "zz-measured";
 /// Number of ConfigMaps in the lists of an attacker.
 const CONFIG_MAPS: usize = 100;
-/// Size of each of these ConfigMaps.
+/// Size in bytes of each of these ConfigMaps.
 const CONFIG_MAP_BYTES: usize = 10_000;
 /// Program of the Pod that sends nothing.
 const UNRESPONSIVE_PROGRAM: &str =

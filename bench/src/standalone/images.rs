@@ -152,7 +152,7 @@ async fn start_pods(client: &Client, name: &str, count: usize) -> Result<Duratio
     }
 }
 
-/// Deletes all Pods, and waits until they are gone.
+/// Deletes all Pods, and waits until they no longer exist.
 async fn delete_pods(client: &Client) -> Result<(), Failure> {
     client.request(Method::DELETE, PODS, JSON, None).await?;
     let started = Instant::now();

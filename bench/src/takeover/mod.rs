@@ -32,7 +32,7 @@ const DNS_NAME: &str = "backends.takeover.svc.cluster.local";
 const BACKENDS: usize = 6;
 /// Time before the count, in which kube-proxy loads the rules of the workload.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// Number of failures in the report of a step.
+/// Maximum number of failures in the report of a step.
 const FAILURES_MAX: usize = 20;
 
 /// Flags of `bench takeover`.

@@ -201,7 +201,7 @@ impl<'a> Parts<'a> {
         self.wait_for_syncs()
     }
 
-    /// Removes kube-proxy from all nodes, and waits until its Pods are gone. Its rules stay.
+    /// Removes kube-proxy from all nodes, and waits until its Pods no longer exist. Its rules stay.
     pub(super) fn stop_kube_proxy(&self) -> Result<(), Failure> {
         self.patch_kube_proxy(r#""node""#)?;
         self.wait_for_absence("k8s-app=kube-proxy")
@@ -309,7 +309,7 @@ impl<'a> Parts<'a> {
         self.wait_for_rollout("kube-system", part.object())
     }
 
-    /// Deletes a part of Portolan, and waits until its Pods are gone.
+    /// Deletes a part of Portolan, and waits until its Pods no longer exist.
     pub(super) fn remove(&self, part: Part) -> Result<(), Failure> {
         self.system(&["delete", part.object()])?;
         self.wait_for_absence(part.selector())

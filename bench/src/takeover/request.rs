@@ -14,7 +14,7 @@ use crate::dns::queries::{RCODE_NO_ERROR, query};
 const RESPONSE_BYTES_MAX: usize = 4_096;
 
 /// Length of the header of a DNS message.
-const HEADER_OCTETS: usize = 12;
+const HEADER_BYTES: usize = 12;
 
 /// Requests `/hostname` of agnhost over a new connection.
 pub(super) async fn http(server: SocketAddr) -> io::Result<()> {
@@ -64,7 +64,7 @@ pub(super) async fn dns(socket: &UdpSocket, name: &str) -> io::Result<()> {
     loop {
         let length = socket.recv(&mut buffer).await?;
         let header = &buffer[..length];
-        if header.len() < HEADER_OCTETS || header[..2] != id.to_be_bytes() {
+        if header.len() < HEADER_BYTES || header[..2] != id.to_be_bytes() {
             // The late response to an earlier query of the socket.
             continue;
         }

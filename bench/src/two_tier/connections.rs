@@ -84,8 +84,8 @@ pub(super) struct Checked {
 }
 
 impl Connections {
-    /// Opens connections one after the other, in the namespace of the current thread. Reports each second how many are
-    /// open.
+    /// Opens connections one after the other, in the namespace of the current thread. Reports each second the number
+    /// that is open.
     pub(super) fn open(
         service: SocketAddr,
         count: usize,

@@ -38,7 +38,7 @@ const APPLY_PAUSE: Duration = Duration::from_secs(3);
 const OPEN_FILES_MIN: u64 = 1_024;
 /// Descriptors of a client or endpoint besides its connections.
 const DESCRIPTORS_OTHER: u64 = 64;
-/// Connections of an endpoint for which its processes have descriptors, relative to an even share.
+/// Maximum number of connections of an endpoint for which its processes have descriptors, relative to an even share.
 const SHARE_MAX: usize = 2;
 /// Further connections of an endpoint: shares of few connections vary more.
 const SHARE_RESERVE: usize = 100;

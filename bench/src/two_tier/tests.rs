@@ -1,4 +1,4 @@
-//! Number of processes.
+//! Number of client processes and of connections of each.
 
 use super::{OPEN_FILES_MIN, connections_per_process, processes_of_endpoint};
 

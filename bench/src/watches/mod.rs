@@ -159,7 +159,7 @@ fn start_reader(
                 }
             });
             if let Some(error) = outcome {
-                // The receiver is gone after the measurement.
+                // The receiver was dropped after the measurement.
                 end.send(error).ok();
             }
         })?;
@@ -182,7 +182,7 @@ async fn read_all(
         let share = watches / connections + usize::from(number < watches % connections);
         open.push((share, Connection::open(config, path, share).await?));
     }
-    ready.send(()).map_err(|()| "receiver is gone")?;
+    ready.send(()).map_err(|()| "the receiver was dropped")?;
     let mut tasks = JoinSet::new();
     for (share, connection) in open {
         let arrivals = arrivals.clone();

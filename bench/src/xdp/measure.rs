@@ -118,6 +118,7 @@ struct Client {
     origin: Origin,
 }
 
+/// Origin of the packets.
 enum Origin {
     Kernel(XdpProgram),
     PacketSocket(PacketSocket),

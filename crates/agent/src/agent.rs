@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use crate::confinement::user_namespaces::IdMaps;
 use crate::confinement::user_namespaces::ranges::RangePool;
 use crate::containers::services::Services;
+use crate::images::image_access::ImageAccess;
 use crate::images::image_puller::ImagePuller;
 use crate::images::images_in_use::ImagesInUse;
 use crate::network::addresses::{AddressError, AddressPool};
@@ -242,9 +243,11 @@ fn node_images(store: &ImageStore, state: &StateDirectory) -> Result<NodeImages,
     }
     let in_use = Arc::new(ImagesInUse::new(store.clone(), held));
     in_use.record();
+    let access = Arc::new(ImageAccess::open(state.image_access()));
     Ok(NodeImages {
         store: store.clone(),
-        puller: ImagePuller::new(store.clone()),
+        puller: ImagePuller::new(store.clone(), Arc::clone(&access)),
+        access,
         in_use,
     })
 }

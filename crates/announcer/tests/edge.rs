@@ -253,7 +253,7 @@ fn documented_aws_annotations_have_their_effect() {
         ];
         let backends = members.map(|(name, _)| {
             let member = cluster.member(name).expect("a member");
-            Backend::start(member).expect("its ports")
+            Backend::start(member).expect("free ports")
         });
         let authority = fill(&cluster, &api.admin, &members);
         let tls = client::tls_config(&Config {
@@ -368,7 +368,10 @@ fn follows_zone(cluster: &Cluster, admin: &Config, tls: &Arc<ClientConfig>, memb
         });
         open.push(Connection::open(cluster, tls).expect("a connection").0);
     }
-    assert!(open.iter_mut().all(Connection::is_echoed), "none was dropped");
+    assert!(
+        open.iter_mut().all(Connection::is_echoed),
+        "no connection was dropped"
+    );
     patch(&format!("{SLICES}/web"), slice(members));
     cross_zone("true");
 }

@@ -97,7 +97,7 @@ fn address(object: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn ingress_has_the_address_of_its_class_until_the_class_goes() {
+async fn ingress_has_the_address_of_its_class_until_the_class_is_deleted() {
     let cluster = start().await;
     let pool = json!({
         "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "p"},

@@ -11,7 +11,7 @@ mod tests;
 pub struct Community(pub u32);
 
 impl Community {
-    /// Asks the peer to prefer other routes, because this one disappears soon (RFC 8326).
+    /// Requests that the peer prefers other routes, because this one disappears soon (RFC 8326).
     pub const GRACEFUL_SHUTDOWN: Self = Self(0xffff_0000);
     /// Forbids to advertise the route to any other peer (RFC 1997).
     pub const NO_ADVERTISE: Self = Self(0xffff_ff02);
@@ -43,12 +43,12 @@ pub enum AnyCommunity {
     Large(LargeCommunity),
 }
 
-/// Text that is no community.
+/// Text that is not a community.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a community such as 64512:100 or large:64512:1:2, found {0:?}")]
 pub struct InvalidCommunity(String);
 
-/// Names of standard communities that routers know.
+/// Names of standard communities that routers accept.
 const WELL_KNOWN: [(&str, Community); 7] = [
     ("graceful-shutdown", Community::GRACEFUL_SHUTDOWN),
     ("accept-own", Community(0xffff_0001)),

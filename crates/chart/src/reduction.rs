@@ -1,13 +1,13 @@
 //! Removal of the parts of objects that readers of the map may not see or do not need.
 //!
-//! A reader of the map has the right to list objects, so most of them are no secret. Environment variables, commands,
+//! A reader of the map has the right to list objects, so most of them are not secret. Environment variables, commands,
 //! annotations and headers of probes often hold passwords, and findings quote objects. The rules that need such a part
 //! report nothing.
 
 use explain::Kind;
 use serde_json::{Map, Value, json};
 
-/// Maximum of bytes of an annotation that is kept. A longer one is data of a tool.
+/// Maximum number of bytes of an annotation that is kept. A longer one is data of a tool.
 const ANNOTATION_BYTES_MAX: usize = 1_024;
 /// Annotation with a copy of the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

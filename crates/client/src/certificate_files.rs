@@ -45,6 +45,7 @@ pub struct CertificateFiles {
     loaded: Mutex<Option<LoadedPair>>,
 }
 
+/// Certificate and key, with the stamps of their files.
 #[derive(Debug)]
 struct LoadedPair {
     stamps: [FileStamp; 2],

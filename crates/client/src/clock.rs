@@ -1,4 +1,4 @@
-//! Wall clock.
+//! Wall clock, which tests replace.
 
 use std::sync::Arc;
 

@@ -173,6 +173,7 @@ impl Config {
     }
 }
 
+/// The part of a kubeconfig that is read.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "kebab-case", default)]
 struct KubeconfigFile {
@@ -182,6 +183,7 @@ struct KubeconfigFile {
     users: Vec<NamedUser>,
 }
 
+/// Entry of a kubeconfig with a name.
 trait Named {
     fn name(&self) -> &str;
 }
@@ -211,6 +213,7 @@ named!(NamedContext, context: Context);
 named!(NamedCluster, cluster: Cluster);
 named!(NamedUser, user: User);
 
+/// A context: the names of a cluster and a user.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Context {
@@ -218,6 +221,7 @@ struct Context {
     user: String,
 }
 
+/// Address of a cluster, and the authority that its certificate is verified with.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "kebab-case", default)]
 struct Cluster {
@@ -228,6 +232,7 @@ struct Cluster {
     tls_server_name: Option<String>,
 }
 
+/// Credentials of a user.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "kebab-case", default)]
 struct User {

@@ -36,8 +36,8 @@ pub(crate) struct Counters(Mutex<Requests>);
 
 impl Counters {
     /// Counts a request with the status code of its response, or `None` without a response.
-    pub(crate) fn count(&self, method: &Method, code: Option<u16>, took: Duration) {
-        let seconds = took.as_secs_f64();
+    pub(crate) fn count(&self, method: &Method, code: Option<u16>, elapsed: Duration) {
+        let seconds = elapsed.as_secs_f64();
         let bucket = REQUEST_BOUNDS_SECONDS.partition_point(|bound| *bound < seconds);
         let mut requests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *requests.ended.entry((method.to_string(), code)).or_default() += 1;

@@ -1,4 +1,4 @@
-//! Errors of requests.
+//! Reasons why a request to the API server fails.
 
 use std::time::Duration;
 

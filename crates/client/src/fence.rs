@@ -1,4 +1,4 @@
-//! Fencing: a permission to write that expires. A process that lost its lease, or was frozen and does not notice,
+//! Fencing: a permission to write that expires. A process that lost its lease, or was frozen without detecting it,
 //! therefore writes nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +33,7 @@ pub struct Fence {
     abandoned_write: Arc<Mutex<Option<Moment>>>,
 }
 
+/// Permission to write, from its start for a duration.
 #[derive(Clone, Copy, Debug)]
 struct WritePermission {
     since: Moment,

@@ -1,4 +1,4 @@
-//! Single requests.
+//! Requests to the API server, with timeouts, limits and fencing.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit of a response in bytes: twice a list of 50,000 Services with all fields.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
+const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
 /// A client of an API server. Clones share connections.
 #[derive(Clone)]
@@ -50,6 +50,7 @@ pub struct Client {
     fence: Option<Fence>,
 }
 
+/// State that all clones of a client share.
 struct Inner {
     config: Config,
     /// Number of the current server, modulo the number of servers.
@@ -196,8 +197,8 @@ impl Client {
                 .into(),
             None => Bytes::new(),
         };
-        let answer = self.send(method, path, content_type, body).await?;
-        decode(path, &answer)
+        let response = self.send(method, path, content_type, body).await?;
+        decode(path, &response)
     }
 
     /// Sends a request and returns the body of the response.
@@ -214,23 +215,23 @@ impl Client {
     ) -> Result<Bytes, ClientError> {
         let limit = self.limit(&method, path)?;
         let exchange = async {
-            let answer = self.open(method.clone(), path, content_type, body).await?;
-            self.collect(&method, path, answer.into_body()).await
+            let response = self.open(method.clone(), path, content_type, body).await?;
+            self.collect(&method, path, response.into_body()).await
         };
-        let answer = tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
+        let response = tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
             Err(ClientError::Timeout {
                 method: method.clone(),
                 path: path.to_owned(),
                 limit,
             })
         });
-        if let (Err(error), Some(fence)) = (&answer, &self.fence)
+        if let (Err(error), Some(fence)) = (&response, &self.fence)
             && method != Method::GET
             && error.code().is_none()
         {
             fence.record_abandoned_write();
         }
-        answer
+        response
     }
 
     /// Returns the timeout of a request; that of a write ends with the fence.
@@ -263,20 +264,20 @@ impl Client {
         let turn = self.inner.turn.load(Ordering::Relaxed);
         let request = self.build(self.inner.server(turn), method.clone(), path, content_type, body)?;
         let started = Instant::now();
-        let answer = self.inner.transport.exchange(request).await;
-        let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
+        let response = self.inner.transport.exchange(request).await;
+        let code = response.as_ref().ok().map(|response| response.status().as_u16());
         self.inner.counters.count(&method, code, started.elapsed());
         self.inner.record_reachability(code.is_some());
-        let answer = answer.map_err(|error| {
+        let response = response.map_err(|error| {
             let error = self.transport(&method, path, error);
             self.inner.switch_server(turn);
             error
         })?;
-        if answer.status().is_success() {
-            return Ok(answer);
+        if response.status().is_success() {
+            return Ok(response);
         }
-        let code = answer.status().as_u16();
-        let body = self.collect(&method, path, answer.into_body()).await?;
+        let code = response.status().as_u16();
+        let body = self.collect(&method, path, response.into_body()).await?;
         let status = serde_json::from_slice(&body).unwrap_or_else(|_| Status {
             code,
             reason: String::new(),
@@ -324,10 +325,10 @@ impl Client {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| self.transport(method, path, error))?;
             let Ok(part) = frame.into_data() else { continue };
-            if whole.len() + part.len() > ANSWER_BYTES_MAX {
+            if whole.len() + part.len() > RESPONSE_BYTES_MAX {
                 return Err(ClientError::TooLarge {
                     path: path.to_owned(),
-                    limit_bytes: ANSWER_BYTES_MAX,
+                    limit_bytes: RESPONSE_BYTES_MAX,
                 });
             }
             whole.extend_from_slice(&part);

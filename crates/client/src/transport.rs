@@ -30,8 +30,8 @@ impl Transport {
     pub(crate) async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Body>, TransportError> {
         match self {
             Self::Network(http) => {
-                let answer = http.request(request.map(Full::new)).await?;
-                Ok(answer.map(|body| body.map_err(TransportError::from).boxed_unsync()))
+                let response = http.request(request.map(Full::new)).await?;
+                Ok(response.map(|body| body.map_err(TransportError::from).boxed_unsync()))
             }
             Self::InProcess(exchange) => exchange(request).await,
         }

@@ -1,4 +1,4 @@
-//! Typed requests to the API.
+//! Typed requests to the API: create, replace, delete, patch and read.
 
 use api::object::{ObjectKey, ObjectMeta, Resource};
 use client::{Client, ClientError, JSON, MERGE_PATCH, PageSize};

@@ -67,7 +67,7 @@ fn measure(
         })?;
     }
     change(
-        "Service gone",
+        "Service removed",
         &mut dataplane,
         &mut plan,
         count,

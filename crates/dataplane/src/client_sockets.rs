@@ -67,7 +67,7 @@ pub enum ClientSocketError {
     /// The thread that destroys sockets has exited, which is a defect.
     #[error("the thread that destroys sockets has exited; restart the proxy")]
     Ended,
-    /// There are more control groups than are read. A retry helps after some are gone.
+    /// There are more control groups than are read. A retry helps after some are removed.
     #[error("the control group has more than {0} descendants; name a smaller one with --ebpf-cgroup")]
     ControlGroups(usize),
 }

@@ -92,12 +92,12 @@ pub trait Dataplane {
         }
     }
 
-    /// Resets the open TCP connections to these endpoints that pass through this process. Connection tracking knows the
+    /// Resets the open TCP connections to these endpoints that pass through this process. Connection tracking has the
     /// endpoints of all others.
     fn end_connections(&mut self, _endpoints: &ServiceEndpoints) {}
 
     /// Passes to `each` the connected TCP sockets of clients on this node whose endpoints were chosen when they connected.
-    /// Connection tracking does not know the Services of these connections. There are none if
+    /// Connection tracking has no record of the Services of these connections. There are none if
     /// [`Dataplane::destroy_client_sockets`] cannot destroy them.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! eBPF mode on one host. Clients are served while processes of the proxy die and succeed each other. After every
+//! eBPF mode on one host. Clients are served while processes of the proxy are killed and replaced. After every
 //! failure of eBPF, the rules of nftables apply.
 
 use std::io::{ErrorKind, Read, Write};
@@ -74,7 +74,7 @@ fn serve_endpoints() {
         let listener = TcpListener::bind((address, ENDPOINT_PORT)).unwrap();
         thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
-                // A client that is gone fails itself.
+                // A client that has disconnected reports the failure itself.
                 stream.write_all(address.as_bytes()).ok();
             }
         });
@@ -125,7 +125,7 @@ fn applied(options: Options, plan: &mut Plan) -> EbpfDataplane {
 }
 
 /// Connects, and returns the address of the endpoint that answers. The peer is the frontend in any case.
-fn ask(frontend: &str) -> std::io::Result<String> {
+fn request(frontend: &str) -> std::io::Result<String> {
     let frontend: SocketAddr = frontend.parse().unwrap();
     let mut stream = TcpStream::connect_timeout(&frontend, Duration::from_secs(5))?;
     assert_eq!(stream.peer_addr()?, frontend);
@@ -136,9 +136,9 @@ fn ask(frontend: &str) -> std::io::Result<String> {
 }
 
 fn assert_served() {
-    assert!(ENDPOINTS.concat().contains(&&*ask(FRONTEND).unwrap()));
+    assert!(ENDPOINTS.concat().contains(&&*request(FRONTEND).unwrap()));
     assert_eq!(
-        ask(EMPTY_FRONTEND).unwrap_err().kind(),
+        request(EMPTY_FRONTEND).unwrap_err().kind(),
         ErrorKind::ConnectionRefused
     );
 }
@@ -149,7 +149,7 @@ fn clients_get_endpoints_when_they_connect() {
         let mut plan = plan(ENDPOINTS[0]);
         let mut dataplane = applied(set_up(), &mut plan);
         assert_served();
-        ask(MAPPED_FRONTEND).unwrap();
+        request(MAPPED_FRONTEND).unwrap();
         let counts = dataplane.connection_counts().unwrap();
         assert_eq!(counts[&ObjectKey::new("ns", "web")].accepted, 2);
         assert_eq!(counts[&ObjectKey::new("ns", "empty")].refused, 1);
@@ -158,7 +158,7 @@ fn clients_get_endpoints_when_they_connect() {
         plan.apply_slice(&slice(&["10.244.0.3"]));
         let changes = plan.take_changes();
         dataplane.apply(&plan, &changes).unwrap();
-        assert_eq!(ask(FRONTEND).unwrap(), "10.244.0.3");
+        assert_eq!(request(FRONTEND).unwrap(), "10.244.0.3");
         ControlGroup::remove_all(&process()).unwrap();
     });
 }
@@ -174,7 +174,7 @@ fn only_clients_of_own_namespace_are_served() {
         let dataplane = applied(options, &mut plan(ENDPOINTS[0]));
         let pod = netlink::route::NetworkNamespace::create().unwrap();
         // Nothing leads to the frontend from there.
-        pod.enter(|| ask(FRONTEND).unwrap_err()).unwrap();
+        pod.enter(|| request(FRONTEND).unwrap_err()).unwrap();
         let counts = |name| {
             let counts = dataplane.connection_counts().unwrap();
             counts[&ObjectKey::new("ns", name)]
@@ -274,7 +274,7 @@ fn events_name_client_frontend_and_endpoint() {
         let options = set_up();
         let group = options.control_group.clone().unwrap();
         let dataplane = applied(options, &mut plan(ENDPOINTS[0]));
-        ask(FRONTEND).unwrap();
+        request(FRONTEND).unwrap();
         let mut reader = events();
         assert!(matches!(
             ConnectionEvents::open(&default_pins()),
@@ -282,7 +282,7 @@ fn events_name_client_frontend_and_endpoint() {
         ));
         let stream = TcpStream::connect(FRONTEND).unwrap();
         let cookie = rustix::net::sockopt::socket_cookie(&stream).unwrap();
-        ask(EMPTY_FRONTEND).unwrap_err();
+        request(EMPTY_FRONTEND).unwrap_err();
         let mut found = Vec::new();
         reader.read(|event| found.push(*event));
         assert_eq!(found[0].socket_cookie, cookie);
@@ -332,7 +332,7 @@ fn events_without_room_are_counted_as_lost() {
             if count % 100 == 0 {
                 reader.request().unwrap();
             }
-            ask(EMPTY_FRONTEND).unwrap_err();
+            request(EMPTY_FRONTEND).unwrap_err();
         }
         let mut read = 0;
         reader.read(|_| read += 1);
@@ -340,7 +340,7 @@ fn events_without_room_are_counted_as_lost() {
         assert!(lost > 0);
         assert_eq!(read + lost, CONNECTIONS as u64);
         // There is room again.
-        ask(EMPTY_FRONTEND).unwrap_err();
+        request(EMPTY_FRONTEND).unwrap_err();
         reader.read(|_| read += 1);
         assert_eq!(read + lost, CONNECTIONS as u64 + 1);
         ControlGroup::remove_all(&process()).unwrap();
@@ -433,7 +433,7 @@ fn nftables_serves_with_a_full_map() {
     });
 }
 
-/// A process that falls back ends the programs of the former one, which would serve former endpoints.
+/// A process that falls back ends the programs of the former process, which would serve former endpoints.
 #[test]
 fn failure_ends_programs_of_former_process() {
     testbed::in_namespace(|| {
@@ -483,7 +483,7 @@ fn assert_fell_back(dataplane: &EbpfDataplane, reason: &str) {
     assert!(!dataplane.counts().connect.unwrap().is_attached);
     wait_for_detachment();
     assert_served();
-    assert_ne!(ask(FRONTEND).unwrap(), FORMER_ENDPOINT);
+    assert_ne!(request(FRONTEND).unwrap(), FORMER_ENDPOINT);
     ControlGroup::remove_all(&process()).unwrap();
 }
 
@@ -499,7 +499,7 @@ fn no_connection_fails_while_processes_are_killed() {
             for _ in 0..CLIENTS {
                 scope.spawn(|| {
                     while !is_over.load(Ordering::Relaxed) {
-                        ask(FRONTEND).unwrap_or_else(|error| {
+                        request(FRONTEND).unwrap_or_else(|error| {
                             is_over.store(true, Ordering::Relaxed);
                             panic!("a connection failed: {error}")
                         });

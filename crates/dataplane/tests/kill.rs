@@ -18,7 +18,7 @@ const KILLS: u64 = 200;
 const SERVICES: usize = 300;
 /// Numbers of endpoints that each Service alternates between.
 const ENDPOINTS: [usize; 2] = [2, 5];
-/// Environment variable that tells the writer test that the other test started it, in a separate network namespace.
+/// Environment variable that the other test sets when it starts the writer test, in a separate network namespace.
 const IS_WRITER: &str = "PORTOLAN_TEST_IS_WRITER";
 
 #[test]

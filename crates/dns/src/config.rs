@@ -71,8 +71,8 @@ pub struct Config {
     pub responses_per_second_max: u32,
     /// Limit of UDP refusals per second for each network of clients that are not allowed; 0 for no limit.
     pub refusals_per_second_max: u32,
-    /// Limit of UDP responses to other hosts in octets.
-    pub udp_octets_max: usize,
+    /// Limit of UDP responses to other hosts in bytes.
+    pub udp_bytes_max: usize,
     /// Logs every query.
     pub log_queries: bool,
     /// Address for `/metrics` and `/explain`.
@@ -120,7 +120,7 @@ impl Config {
             allow_from: None,
             responses_per_second_max: 0,
             refusals_per_second_max: 0,
-            udp_octets_max: 0,
+            udp_bytes_max: 0,
             log_queries: false,
             metrics_address: None,
             health_address: None,

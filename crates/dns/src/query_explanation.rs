@@ -1,12 +1,11 @@
 //! Explanation of answers, for `portolan dns query` and `/explain`.
 
-use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::forward::{CacheLookup, EntryKind, Forwarder, ServedEntry};
 use crate::metrics::code_name;
 use crate::server::{Peer, Reaction, Responder, Transport};
-use crate::wire::{Name, Question, RecordValue, Records, TCP_OCTETS_MAX, kind};
+use crate::wire::{Name, Question, RecordValue, Records, TCP_BYTES_MAX, kind};
 use crate::zone::ZoneState;
 
 /// Query types with a name.
@@ -33,15 +32,38 @@ pub fn query_type_of(text: &str) -> Option<u16> {
 
 /// Explains the current answer for a client at `from`. Sends no forwarded query.
 pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAddr>) -> String {
-    let mut out = String::new();
+    let mut lines = describe_zone(responder, &name.to_lower());
+    if let Some(address) = from {
+        lines.extend(describe_client(responder, address));
+    }
+    if !is_in_zone(responder, &name.to_lower()) {
+        let zone = responder.zone().live();
+        let pod = from.and_then(|address| zone.pod_at(address));
+        let namespace = pod.map_or_else(|| "default".to_owned(), |pod| pod.namespace().into_owned());
+        if let Some(full) = suggestion(responder, name, kind, &namespace, zone.cluster_domain()) {
+            lines.push(format!("did you mean {full}?"));
+        }
+        lines.extend(describe_upstream(
+            responder.forwarder(),
+            &Question::about(*name, kind),
+        ));
+    }
+    // Without an address, the client is allowed, and is not a Pod.
+    let address = from.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    lines.extend(answer(responder, name, kind, address));
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// Returns true if a name in lower case is in the zone of the cluster or of the clusterset.
+fn is_in_zone(responder: &Responder, name: &Name) -> bool {
     let zone = responder.zone();
-    let lower = name.to_lower();
-    let cluster_domain = zone.live().cluster_domain();
-    let mut line = |text: std::fmt::Arguments<'_>| {
-        // Writing to a String cannot fail.
-        out.write_fmt(text).unwrap_or_default();
-        out.push('\n');
-    };
+    let clusterset = zone.clusterset().map(|index| index.cluster_domain());
+    name.is_within(zone.live().cluster_domain()) || clusterset.is_some_and(|domain| name.is_within(domain))
+}
+
+/// Describes the state of the zone, and the records of a name in lower case.
+fn describe_zone(responder: &Responder, name: &Name) -> Vec<String> {
+    let zone = responder.zone();
     let state = match zone.state() {
         ZoneState::Live => "live: the initial lists are complete",
         ZoneState::Snapshot => "stale: the initial lists are not complete, answers come from the snapshot",
@@ -49,56 +71,42 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
             "unknown: the initial lists are not complete and there is no snapshot, queries for the zone fail"
         }
     };
-    line(format_args!("zone {cluster_domain} is {state}"));
+    let mut lines = vec![format!("zone {} is {state}", zone.live().cluster_domain())];
     let clusterset = zone
         .clusterset()
-        .filter(|index| lower.is_within(index.cluster_domain()));
-    let in_zone = lower.is_within(cluster_domain) || clusterset.is_some();
+        .filter(|index| name.is_within(index.cluster_domain()));
     if let Some(index) = clusterset {
         let state = if index.is_synced() {
             "live"
         } else {
             "unknown: the initial lists are not complete, queries for the zone fail"
         };
-        line(format_args!("zone {} is {state}", index.cluster_domain()));
-        for sentence in index.describe(&lower) {
-            line(format_args!("{sentence}"));
-        }
+        lines.push(format!("zone {} is {state}", index.cluster_domain()));
+        lines.extend(index.describe(name));
     } else if let Some(index) = zone.current_index() {
-        for sentence in index.describe(&lower) {
-            line(format_args!("{sentence}"));
-        }
+        lines.extend(index.describe(name));
     }
-    if let Some(pod) = from.and_then(|address| zone.live().pod_at(address)) {
+    lines
+}
+
+/// Describes a client: its Pod, and a refusal of its queries.
+fn describe_client(responder: &Responder, address: IpAddr) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(pod) = responder.zone().live().pod_at(address) {
         let search = match responder.policy().search {
             Some(_) => "the server tries the names of its search list",
             None => "it tries the names of its search list itself",
         };
-        line(format_args!(
+        lines.push(format!(
             "the client is Pod {}/{}; {search}",
             pod.namespace(),
             pod.name()
         ));
     }
-    if from.is_some_and(|address| !responder.allows(address)) {
-        line(format_args!("the client is not allowed (--allow-from)"));
+    if !responder.allows(address) {
+        lines.push("the client is not allowed (--allow-from)".to_owned());
     }
-    if !in_zone {
-        let pod = from.and_then(|address| zone.live().pod_at(address));
-        let namespace = pod.map_or_else(|| "default".to_owned(), |pod| pod.namespace().into_owned());
-        if let Some(full) = suggestion(responder, name, kind, &namespace, cluster_domain) {
-            line(format_args!("did you mean {full}?"));
-        }
-        for sentence in describe_upstream(responder.forwarder(), &Question::about(*name, kind)) {
-            line(format_args!("{sentence}"));
-        }
-    }
-    // Without an address, the client is allowed, and is not a Pod.
-    let address = from.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    for sentence in answer(responder, name, kind, address) {
-        line(format_args!("{sentence}"));
-    }
-    out
+    lines
 }
 
 /// Returns the name in the zone that the search list of a Pod adds to a short name: `web`, `web.NAMESPACE` or
@@ -168,13 +176,13 @@ fn answer(responder: &Responder, name: &Name, kind: u16, address: IpAddr) -> Vec
         transport: Transport::Tcp,
     };
     let message = Question::about(*name, kind).encode(0, None);
-    let mut buffer = vec![0; TCP_OCTETS_MAX];
-    let octets = match responder.respond(&message, peer, &mut buffer, &mut responder.uncounted_state()) {
-        Reaction::Send(octets) | Reaction::SendAndPrefetch(octets, _) => octets,
+    let mut buffer = vec![0; TCP_BYTES_MAX];
+    let length = match responder.respond(&message, peer, &mut buffer, &mut responder.uncounted_state()) {
+        Reaction::Send(length) | Reaction::SendAndPrefetch(length, _) => length,
         Reaction::Forward(_) => return vec!["answer: a forwarded query is needed".to_owned()],
         Reaction::Transfer(_) => return vec!["answer: zone transfer".to_owned()],
     };
-    let answer = buffer.get(..octets).unwrap_or_default();
+    let answer = buffer.get(..length).unwrap_or_default();
     let code = answer.get(3).map_or(0, |flags| u16::from(flags & 0xF));
     let mut lines = vec![format!("answer: {}", code_name(code))];
     for record in Records::of(answer) {

@@ -42,11 +42,10 @@ const SNAPSHOT_PERIOD: Duration = Duration::from_secs(30);
 ///
 /// Returns [`StartError`] if the configuration cannot be applied: files, addresses, TLS or node-local DNS.
 pub async fn run(
-    config: Config,
+    mut config: Config,
     client: Option<Client>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let mut config = config;
     if !config.node_local.is_empty() {
         match node_local::set_up(&config.node_local) {
             Err(error) if config.node_local_is_optional => {
@@ -68,6 +67,7 @@ pub async fn run(
     outcome
 }
 
+/// Serves DNS until `shutdown` resolves.
 async fn serve(
     config: &Config,
     client: Option<Client>,
@@ -186,7 +186,7 @@ fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
     let of_nodes = config.allow_from.as_ref().is_some_and(|allowed| allowed.nodes);
     let policy = Policy {
         clients: clients.clone(),
-        udp_octets_max: config.udp_octets_max,
+        udp_bytes_max: config.udp_bytes_max,
         search: config.server_side_search.then(|| SearchList::new(host_domains)),
         transfer_to: config.transfer_to.clone(),
         log_queries: config.log_queries,

@@ -13,11 +13,11 @@ use crate::records::{Index, IndexFormatError, Settings};
 
 /// Magic number of the file; the digit is the version of the format.
 const MAGIC: &[u8; 16] = b"portolan dns 1\n\n";
-/// Sizes of the time and of the checksum in octets.
-const TIME_OCTETS: usize = 8;
-const CHECKSUM_OCTETS: usize = 32;
-/// Limit of the file in octets. 50,000 Services with 250,000 endpoints use a tenth of it.
-const FILE_OCTETS_MAX: u64 = 256 << 20;
+/// Sizes of the time and of the checksum in bytes.
+const TIME_BYTES: usize = 8;
+const CHECKSUM_BYTES: usize = 32;
+/// Limit of the file in bytes. 50,000 Services with 250,000 endpoints use a tenth of it.
+const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Failure to read or write a snapshot. A retry helps after an I/O error only.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,14 @@ pub(crate) enum SnapshotError {
         /// Position of the fault.
         source: IndexFormatError,
     },
+    /// The state is larger than a snapshot may be. The former snapshot stays.
+    #[error("{}: expected a state of at most {FILE_BYTES_MAX} bytes, found {bytes}; it is not written", path.display())]
+    TooLarge {
+        /// Path of the file.
+        path: PathBuf,
+        /// Size of the state in bytes.
+        bytes: usize,
+    },
     /// The snapshot is too old.
     #[error("{}: snapshot is {age_seconds} s old, older than --state-max-age; it is not used", path.display())]
     TooOld {
@@ -68,10 +76,10 @@ pub(crate) fn write(path: &Path, index: &Index, unix_seconds: u64) -> Result<(),
     index.save(&mut content);
     let checksum = Sha256::digest(&content);
     content.extend(checksum);
-    if content.len() as u64 > FILE_OCTETS_MAX {
-        return Err(SnapshotError::Damaged {
+    if content.len() as u64 > FILE_BYTES_MAX {
+        return Err(SnapshotError::TooLarge {
             path: path.into(),
-            subject: "but the state exceeds the size limit",
+            bytes: content.len(),
         });
     }
     let io_error = |source| SnapshotError::Io {
@@ -115,12 +123,12 @@ pub(crate) fn read(
     };
     let mut content = Vec::new();
     let file = File::open(path).map_err(io_error)?;
-    file.take(FILE_OCTETS_MAX + 1)
+    file.take(FILE_BYTES_MAX + 1)
         .read_to_end(&mut content)
         .map_err(io_error)?;
     let body = content
         .len()
-        .checked_sub(CHECKSUM_OCTETS)
+        .checked_sub(CHECKSUM_BYTES)
         .and_then(|end| content.split_at_checked(end));
     let (signed, checksum) = body.ok_or_else(|| damaged("found a file that is too short"))?;
     let rest = signed
@@ -130,7 +138,7 @@ pub(crate) fn read(
         return Err(damaged("but the checksum does not match"));
     }
     let (time, index_bytes) = rest
-        .split_first_chunk::<TIME_OCTETS>()
+        .split_first_chunk::<TIME_BYTES>()
         .ok_or_else(|| damaged("found a file that is too short"))?;
     let written = u64::from_be_bytes(*time);
     let age_seconds = now_unix_seconds.saturating_sub(written);

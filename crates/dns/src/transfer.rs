@@ -3,15 +3,15 @@
 use crate::records::{Index, ZoneRecord};
 use crate::wire::{Name, NameRef, Query, Reply, ResponseCode, ResponseFull, Section, kind};
 
-/// Limit of a message in octets: the range of compression pointers.
-const MESSAGE_OCTETS: usize = 16_384;
+/// Limit of a message in bytes: the range of compression pointers.
+const MESSAGE_BYTES: usize = 16_384;
 
 /// Returns the messages that answer `query`, an AXFR or IXFR for the zone of `index`. The server keeps no
 /// differences, so an IXFR gets the complete zone (RFC 1995 section 4).
 pub(crate) fn messages(index: &Index, query: &Query) -> Vec<Vec<u8>> {
     let mut writer = Writer {
         query,
-        buffer: vec![0; MESSAGE_OCTETS],
+        buffer: vec![0; MESSAGE_BYTES],
         messages: Vec::new(),
     };
     let (ttl, serial) = (index.ttl_seconds(), index.serial());
@@ -40,6 +40,7 @@ pub(crate) fn messages(index: &Index, query: &Query) -> Vec<Vec<u8>> {
     writer.messages
 }
 
+/// Writer of the messages of a zone transfer.
 struct Writer<'q> {
     query: &'q Query,
     buffer: Vec<u8>,
@@ -48,7 +49,7 @@ struct Writer<'q> {
 
 impl Writer<'_> {
     fn message(&mut self, write: impl FnOnce(&mut Reply<'_>)) {
-        let mut reply = Reply::new(self.query, &mut self.buffer, MESSAGE_OCTETS);
+        let mut reply = Reply::new(self.query, &mut self.buffer, MESSAGE_BYTES);
         reply.set_authoritative();
         write(&mut reply);
         let length = reply.finish(ResponseCode::NoError);

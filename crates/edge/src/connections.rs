@@ -11,6 +11,7 @@ use crate::backends::Backend;
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionTable(Mutex<Slab<Connection>>);
 
+/// An open connection.
 #[derive(Debug)]
 struct Connection {
     task: AbortHandle,

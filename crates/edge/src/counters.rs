@@ -1,4 +1,4 @@
-//! Counters of a port.
+//! Counters of a port: connections, handshakes, bytes and refusals.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -92,6 +92,7 @@ pub struct Edge {
     control: Option<JoinHandle<()>>,
 }
 
+/// State that all clones of an edge share.
 #[derive(Debug)]
 struct Inner {
     edge: Arc<EdgeState>,

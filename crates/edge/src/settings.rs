@@ -39,7 +39,8 @@ pub struct ServiceSettings {
     pub policy: Policy,
     /// Access log; `None` for no log.
     pub access_log: Option<AccessLog>,
-    /// Routes of HTTP requests. Their targets are ports of other Services; `None` if the own backends serve all requests.
+    /// Routes of HTTP requests. Their targets are ports of other Services; `None` if the backends of the Service serve
+    /// all requests.
     pub routes: Option<Arc<RouteTable>>,
 }
 
@@ -348,7 +349,7 @@ pub struct Limits {
 pub struct AccessLog {
     /// Destination of its files.
     pub destination: LogDestination,
-    /// Beginning of each file name, which may contain slashes.
+    /// Prefix of each file name, which may contain slashes.
     pub prefix: Arc<str>,
     /// Time for which lines are gathered into one file.
     pub interval: Duration,

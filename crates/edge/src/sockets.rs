@@ -1,4 +1,4 @@
-//! Listening sockets.
+//! Listening sockets: creation, inheritance and limits of descriptors.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::port_key::Transport;
 
-/// Maximum of sockets of one address, and worker threads.
+/// Maximum number of sockets of one address, and worker threads.
 pub(crate) const SOCKETS_PER_ADDRESS_MAX: usize = 64;
 /// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
 const BACKLOG: i32 = 4_096;

@@ -27,7 +27,7 @@ use crate::port::Port;
 use crate::sockets;
 use crate::worker_load::WorkerLoad;
 
-/// Connections accepted from one listener before other tasks run.
+/// Maximum number of connections accepted from one listener before other tasks run.
 const ACCEPTS_PER_POLL_MAX: usize = 64;
 /// Pause after a failed accept. The usual cause is a lack of descriptors, which retrying at once does not change.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);

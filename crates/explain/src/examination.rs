@@ -1,4 +1,4 @@
-//! Application of the rules.
+//! Application of the rules to a cluster or to Services.
 
 use std::collections::{BTreeMap, BTreeSet};
 

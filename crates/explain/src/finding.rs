@@ -1,4 +1,4 @@
-//! Findings.
+//! A finding, with its code, severity, remedy and evidence.
 
 use std::fmt;
 use std::str::FromStr;

@@ -8,7 +8,7 @@
 //! - `views`: objects as the rules read them; invalid fields read as absent
 //! - [`observation`]: the state of nodes, alongside the objects
 //! - [`World`]: the objects with their indexes
-//! - `rule`, `rules`: one file for each finding
+//! - `rule`, `rules`: one file for each finding; `facts`: facts that several rules derive
 //! - `examination`: order of the findings, and suppression of consequences
 //! - [`trace`]: the path of a connection to its endpoints
 //! - [`traffic`]: connections, rates, bytes and failures of Services
@@ -27,26 +27,16 @@
 //! assert_eq!(findings[0].code.to_string(), "PTL-0002");
 //! ```
 
-mod address_request;
 mod documentation;
 mod examination;
+mod facts;
 mod finding;
 mod kind;
 mod kubectl;
-mod leader_election;
-mod listeners;
-mod loopback;
 mod object;
 pub mod observation;
-mod observed;
-mod pod_state;
-mod pools;
-mod probes;
-mod references;
 mod rule;
 mod rules;
-mod service_plan;
-mod similar_names;
 mod subject;
 pub mod trace;
 pub mod traffic;

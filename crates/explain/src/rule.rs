@@ -1,4 +1,4 @@
-//! The form of a rule.
+//! The type of a rule: code, documentation and checks.
 
 use crate::finding::{Code, Finding};
 use crate::subject::Subject;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use api::object::{EndpointSlice, Labels, Node, Protocol, Service};
 use explain::World;
-use explain::trace::{Destination, NodePorts, ProxySettings, Request, Verdict, trace};
+use explain::trace::{Destination, NodePorts, ProxySettings, Request, Trace, Verdict, trace};
 use plan::{FrontendKind, NodeFacts, NodePortAddresses, Packet, Plan, PodDetection, Scheduler, Settings};
 use serde_json::{Value, json};
 
@@ -177,6 +177,42 @@ fn read<T: std::str::FromStr>(text: &str) -> T {
     text.parse().ok().expect("valid")
 }
 
+/// Asserts that a trace states the expected verdict and endpoints.
+fn assert_stated(name: &str, found: &Trace, expected: &(Option<Verdict>, Endpoints)) {
+    let (verdict, endpoints) = expected;
+    assert_eq!(found.paths.len(), 1, "{name}");
+    let path = &found.paths[0];
+    let Some(verdict) = verdict else {
+        let others = [Verdict::LeavesTheCluster, Verdict::NotAService];
+        assert!(others.contains(&found.verdict), "{name}: {:?}", found.verdict);
+        return;
+    };
+    assert_eq!(found.verdict, *verdict, "{name}: {}", found.reason);
+    let stated: Endpoints = path
+        .endpoints
+        .iter()
+        .map(|endpoint| {
+            (
+                SocketAddr::new(endpoint.address, endpoint.port),
+                endpoint.masquerade,
+            )
+        })
+        .collect();
+    assert_eq!(stated, *endpoints, "{name}");
+    let total: f64 = path.endpoints.iter().map(|endpoint| endpoint.chance).sum();
+    assert!(
+        endpoints.is_empty() || (total - 1.0).abs() < 1e-9,
+        "{name}: {total}"
+    );
+    // Each endpoint is either chosen or has a reason of its own.
+    for excluded in &path.excluded {
+        assert_ne!(
+            excluded.reason, "the plan did not choose it",
+            "{name}: {excluded:?}"
+        );
+    }
+}
+
 #[test]
 fn traces_state_what_plans_decide() {
     let worlds = worlds();
@@ -220,40 +256,9 @@ fn traces_state_what_plans_decide() {
                     protocol: url.protocol,
                     interface: None,
                 };
-                let (verdict, endpoints) = expected(&plan, &packet);
                 let name = format!("{} {url} from {client}", recorded["id"]);
-                assert_eq!(found.paths.len(), 1, "{name}");
-                let path = &found.paths[0];
+                assert_stated(&name, &found, &expected(&plan, &packet));
                 *seen.entry(found.verdict.as_str().to_owned()).or_default() += 1;
-                let Some(verdict) = verdict else {
-                    let others = [Verdict::LeavesTheCluster, Verdict::NotAService];
-                    assert!(others.contains(&found.verdict), "{name}: {:?}", found.verdict);
-                    continue;
-                };
-                assert_eq!(found.verdict, verdict, "{name}: {}", found.reason);
-                let stated: Endpoints = path
-                    .endpoints
-                    .iter()
-                    .map(|endpoint| {
-                        (
-                            SocketAddr::new(endpoint.address, endpoint.port),
-                            endpoint.masquerade,
-                        )
-                    })
-                    .collect();
-                assert_eq!(stated, endpoints, "{name}");
-                let total: f64 = path.endpoints.iter().map(|endpoint| endpoint.chance).sum();
-                assert!(
-                    endpoints.is_empty() || (total - 1.0).abs() < 1e-9,
-                    "{name}: {total}"
-                );
-                // Each endpoint is either chosen or has a reason of its own.
-                for excluded in &path.excluded {
-                    assert_ne!(
-                        excluded.reason, "the plan did not choose it",
-                        "{name}: {excluded:?}"
-                    );
-                }
             }
         }
     }

@@ -185,7 +185,7 @@ fn healthy_worlds_have_no_findings() {
 }
 
 #[test]
-fn evicted_pods_of_a_workload_that_is_scaled_to_zero_are_no_fault() {
+fn evicted_pods_of_a_workload_that_is_scaled_to_zero_are_not_faults() {
     let world = json!({
         "base": "web",
         "delete": [{"kind": "Pod", "namespace": "shop", "name": "web-5d9c7b8f6d-9vwlm"}],
@@ -207,7 +207,7 @@ fn evicted_pods_of_a_workload_that_is_scaled_to_zero_are_no_fault() {
 
 /// Codes about the node that the user names: a local policy, or a node that load balancers leave out.
 const CODES_OF_NODES: [Code; 3] = [Code(25), Code(26), Code(35)];
-/// Codes of Services that have no Pod on purpose, which users who name them learn.
+/// Codes of Services that have no Pod on purpose, which are reported to users who name the Services.
 const CODES_WITHOUT_PODS: [Code; 2] = [Code(2), Code(5)];
 /// Services that charts create and nobody uses, for which such a finding is an error.
 const UNUSED_SERVICES: [&str; 2] = ["longhorn-engine-manager", "podinfo-canary"];

@@ -1,5 +1,5 @@
-//! Configuration of an image: what to run, and the digests of the unpacked layers (OCI image specification, "Image
-//! Configuration").
+//! Configuration of an image: commands, environment and users of containers, and the digests of the unpacked layers
+//! (OCI image specification, "Image Configuration").
 
 use std::collections::BTreeMap;
 
@@ -76,6 +76,7 @@ pub(crate) struct ParsedConfig {
     pub diff_ids: Vec<Digest>,
 }
 
+/// The part of the document that is read.
 #[derive(Deserialize)]
 struct Document {
     #[serde(flatten)]
@@ -85,6 +86,7 @@ struct Document {
     rootfs: RootFileSystem,
 }
 
+/// Defaults of containers.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Defaults {
@@ -98,6 +100,7 @@ struct Defaults {
     volumes: Option<BTreeMap<String, serde::de::IgnoredAny>>,
 }
 
+/// Digests of the uncompressed layers.
 #[derive(Deserialize)]
 struct RootFileSystem {
     #[serde(rename = "type", default)]

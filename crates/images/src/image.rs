@@ -1,4 +1,4 @@
-//! Images in the store.
+//! Images in the store, with their identifiers and sizes.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -12,15 +12,16 @@ mod tests;
 
 /// Bytes of a manifest or index, as registries limit them.
 pub const MANIFEST_BYTES_MAX: u64 = 4 << 20;
-/// Bytes of an image's configuration. Long histories take some 100 KiB.
+/// Maximum number of bytes of an image's configuration. Long histories take some 100 KiB.
 pub const CONFIG_BYTES_MAX: u64 = 4 << 20;
 /// Layers of an image. Docker has this limit as well.
 pub const LAYERS_MAX: usize = 127;
-/// Manifests in an index: some 20 platforms, each with an attestation, in a few versions.
+/// Maximum number of manifests in an index: some 20 platforms, each with an attestation, in a few versions.
 const INDEX_ENTRIES_MAX: usize = 1_024;
-/// Compressed bytes of all layers. Images with machine-learning libraries and models have some 20 GiB.
+/// Maximum number of compressed bytes of all layers. Images with machine-learning libraries and models have some 20
+/// GiB.
 const IMAGE_BYTES_MAX: u64 = 64 << 30;
-/// Platforms in a message, at most.
+/// Maximum number of platforms in a message.
 const LISTED_PLATFORMS_MAX: usize = 16;
 
 /// Media types that a client of a registry accepts as manifest or index.
@@ -127,6 +128,7 @@ pub(crate) enum Document {
     Index(Vec<Descriptor>),
 }
 
+/// Fields of manifests and of indexes.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AnyDocument {

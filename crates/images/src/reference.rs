@@ -102,7 +102,7 @@ impl Reference {
         }
     }
 
-    /// Returns the text by which a registry is asked for the manifest: the digest, or else the tag.
+    /// Returns the text by which the manifest is requested from a registry: the digest, or else the tag.
     pub(crate) fn selector(&self) -> String {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => digest.to_string(),

@@ -19,6 +19,7 @@ pub(crate) struct OffsetSet {
     len: u64,
 }
 
+/// Offsets of a part of the range.
 #[derive(Clone, Debug)]
 enum Chunk {
     Sparse(Vec<u16>),

@@ -12,7 +12,7 @@
 //! ```
 
 /// Entries of a table: a prime, as the algorithm requires. With ten times as many entries as backends, the
-/// shares differ by some percent.
+/// shares differ by a few percent.
 pub const TABLE_SIZE: u32 = 1_021;
 
 /// Returns the backend of each entry; empty if there is no backend. Duplicates count once, and backends beyond

@@ -1,4 +1,4 @@
-//! Netlink sockets.
+//! Netlink sockets: requests, dumps and notifications.
 
 use std::io;
 use std::mem;
@@ -11,9 +11,9 @@ use crate::message::{HEADER_BYTES, Message, attributes, messages};
 const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
 /// Requested size of the kernel's receive queue in bytes: all refusals of a batch arrive at once.
 const RECEIVE_QUEUE_BYTES: libc::c_int = 4 * 1024 * 1024;
-/// Attempts of a dump that concurrent changes interrupt.
+/// Maximum number of attempts of a dump that concurrent changes interrupt.
 pub(crate) const DUMP_ATTEMPTS_MAX: usize = 16;
-/// Repetitions of a call that a signal interrupted.
+/// Maximum number of repetitions of a call that a signal interrupted.
 const INTERRUPTIONS_MAX: usize = 64;
 /// `NLMSGERR_ATTR_MSG`: text in an extended acknowledgement.
 const ERROR_TEXT: u16 = 1;

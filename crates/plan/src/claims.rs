@@ -207,7 +207,7 @@ fn overlapping(claims: &[RangeClaim], claim: &RangeClaim) -> Vec<ObjectKey> {
     others.map(|other| other.claimant.service.clone()).collect()
 }
 
-/// Returns a Service as the claimant of what has no port.
+/// Returns a Service as the claimant of addresses and ranges without a port.
 fn whole(service: &ObjectKey, record: &ServiceRecord) -> Claimant {
     Claimant {
         created: record.created,

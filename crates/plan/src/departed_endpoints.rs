@@ -11,8 +11,8 @@ use api::object::{ObjectKey, Protocol};
 
 use crate::slice::{EndpointRecord, SliceRecord};
 
-/// Maximum of reported endpoints until they are taken: those of many nodes. Further ones are not reported, so that a
-/// plan whose owner takes none stays small.
+/// Maximum number of reported endpoints until they are taken: those of many nodes. Further ones are not reported, so
+/// that a plan whose owner takes none stays small.
 const DEPARTED_MAX: usize = 16_384;
 
 /// An endpoint of another node that served and left without termination.

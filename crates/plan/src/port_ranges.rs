@@ -10,11 +10,11 @@ use api::object::Protocol;
 /// Annotation with the port ranges of a Service.
 pub const PORT_RANGES_ANNOTATION: &str = "service.portolan.dev/port-ranges";
 
-/// Maximum of ranges in one annotation: enough for the protocols of one application, each with several ranges.
+/// Maximum number of ranges in one annotation: enough for the protocols of one application, each with several ranges.
 pub const PORT_RANGES_MAX: usize = 128;
 
-/// Maximum of elements of the ranges of a Service: ranges times addresses, and at load balancer IPs times source ranges.
-/// The kernel copies the elements of all Services with each change of one.
+/// Maximum number of elements of the ranges of a Service: ranges times addresses, and at load balancer IPs times source
+/// ranges. The kernel copies the elements of all Services with each change of one.
 pub(crate) const RANGE_ELEMENTS_MAX: usize = 4_096;
 
 /// Protocols of ranges, in the order of [`PortRanges::of`].

@@ -21,7 +21,7 @@ use crate::types::{
     ServicePortPlan, Target,
 };
 
-/// Name of the port ranges in a [`PortKey`]. No Service port has it, because it is no DNS label.
+/// Name of the port ranges in a [`PortKey`]. No Service port has it, because it is not a DNS label.
 const RANGES_NAME: &str = "*";
 
 /// Inputs of the decisions for one Service.
@@ -134,6 +134,7 @@ impl Inputs<'_> {
         }
     }
 
+    /// Returns the frontends of a port in a family, and adds conflicts with other Services.
     fn frontends(
         &self,
         family: &FamilyRecord,

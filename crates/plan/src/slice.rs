@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::interner::Interner;
 use crate::types::Family;
 
-/// Maximum of distinct sets of zone hints in a slice. The API allows 1,000 endpoints, so no slice reaches it.
+/// Maximum number of distinct sets of zone hints in a slice. The API allows 1,000 endpoints, so no slice reaches it.
 const ZONE_SETS_MAX: usize = u16::MAX as usize - 1;
 
 /// Fields of a slice that affect decisions.

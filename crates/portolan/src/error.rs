@@ -1,4 +1,4 @@
-//! Errors of subcommands.
+//! Errors of subcommands: usage, values and files.
 
 use std::error::Error;
 use std::io;

@@ -11,7 +11,7 @@ use crate::shutdown;
 /// Future that resolves when a component is to stop.
 pub(crate) type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs a component: whenever this process is the leader, or all the time without an election. `is_leader`
+/// Runs a component: whenever this process is the leader, or always without an election. `is_leader`
 /// publishes the leadership.
 pub(crate) async fn run<F>(
     client: Client,

@@ -1,7 +1,8 @@
 //! Memory of the C library's allocator.
 
-/// Arenas of the allocator. By default there are eight per core, and each keeps the memory of its peak. With that
-/// default, 10,000 Services use twice the memory that they need. Two arenas still serve two busy threads.
+/// Maximum number of arenas of the allocator. By default there are eight per core, and each keeps the memory of its
+/// peak. With that default, 10,000 Services use twice the memory that they need. Two arenas still serve two busy
+/// threads.
 #[cfg(target_env = "gnu")]
 const ARENAS_MAX: i32 = 2;
 

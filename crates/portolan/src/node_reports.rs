@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-/// Reports that are read at the same time: those that a server permits one user.
+/// Maximum number of reports that are read at the same time: those that a server permits one user.
 pub(crate) const CONCURRENT_MAX: usize = 16;
 /// Status code of a busy server or agent.
 const TOO_MANY_REQUESTS: u16 = 429;

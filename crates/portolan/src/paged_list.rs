@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Objects of one page of a list.
 const PAGE_OBJECTS: usize = 1_000;
-/// Maximum of objects of a list.
+/// Maximum number of objects of a list.
 pub(crate) const OBJECTS_MAX: usize = 1_000_000;
 
 /// Lists a collection in pages. `field_selector` is "" for all objects. A part of the objects would lead to wrong

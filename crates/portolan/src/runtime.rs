@@ -1,4 +1,4 @@
-//! Tokio runtimes.
+//! Tokio runtimes of subcommands, with one thread or several.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Shutdown by signals.
+//! Shutdown by signals, and futures that complete when it is requested.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;

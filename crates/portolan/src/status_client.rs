@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 /// Time for a response that needs no computation.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum of bytes of a response.
+/// Maximum number of bytes of a response.
 const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 * 1024;

@@ -30,15 +30,15 @@ macro_rules! api_cases {
             const FILE: &str = concat!($file, ".json");
 
             #[test]
-            fn on_sqlite() {
-                if has(concat!(stringify!($name), "::on_sqlite"), "python3", "--version") {
+            fn responses_equal_recordings_on_sqlite() {
+                if has(concat!(stringify!($name), "::responses_equal_recordings_on_sqlite"), "python3", "--version") {
                     run_api(&Api::start(), FILE, $prefix, KNOWN);
                 }
             }
 
             #[test]
-            fn on_etcd() {
-                let test = concat!(stringify!($name), "::on_etcd");
+            fn responses_equal_recordings_on_etcd() {
+                let test = concat!(stringify!($name), "::responses_equal_recordings_on_etcd");
                 if has(test, "python3", "--version")
                     && let Some((etcd, _directory)) = etcd(test)
                 {
@@ -58,8 +58,8 @@ api_cases! {
 }
 
 #[test]
-fn controllers() {
-    if !has("controllers", "python3", "--version") {
+fn controllers_match_recordings() {
+    if !has("controllers_match_recordings", "python3", "--version") {
         return;
     }
     let api = Api::start();
@@ -77,8 +77,8 @@ fn controllers() {
 }
 
 #[test]
-fn dns() {
-    if !has("dns", "python3", "--version") {
+fn dns_matches_recordings() {
+    if !has("dns_matches_recordings", "python3", "--version") {
         return;
     }
     let api = Api::start();
@@ -100,24 +100,29 @@ fn dns() {
 }
 
 #[test]
-fn dataplane_nftables() {
+fn nftables_mode_matches_recordings() {
     let known = include_str!("known_failures/dataplane-nftables.txt");
-    run_dataplane("dataplane_nftables", "nftables", &[], known);
+    run_dataplane("nftables_mode_matches_recordings", "nftables", &[], known);
 }
 
 #[test]
-fn dataplane_iptables() {
-    if has("dataplane_iptables", "iptables", "--version") {
+fn iptables_mode_matches_recordings() {
+    if has("iptables_mode_matches_recordings", "iptables", "--version") {
         let known = include_str!("known_failures/dataplane-iptables.txt");
-        run_dataplane("dataplane_iptables", "iptables", &[], known);
+        run_dataplane("iptables_mode_matches_recordings", "iptables", &[], known);
     }
 }
 
 /// Ignores the addresses of clients: in this mode endpoints see the address of the node.
 #[test]
-fn dataplane_userspace() {
+fn userspace_mode_matches_recordings() {
     let known = include_str!("known_failures/dataplane-userspace.txt");
-    run_dataplane("dataplane_userspace", "userspace", &["--ignore-peers"], known);
+    run_dataplane(
+        "userspace_mode_matches_recordings",
+        "userspace",
+        &["--ignore-peers"],
+        known,
+    );
 }
 
 /// Runs the cases of the data plane in a proxy mode. The runner needs root, because it creates namespaces
@@ -171,8 +176,8 @@ const RUN_SUITE: &str = r#"
 
 /// Fails if a Conformance test of the suite fails in two of three runs.
 #[test]
-fn upstream_suite() {
-    let test = "upstream_suite";
+fn upstream_suite_passes() {
+    let test = "upstream_suite_passes";
     let Some(script) = cluster::script_or_skip(test, &[]) else {
         return;
     };

@@ -112,6 +112,7 @@ pub(super) fn message(service: &str) -> Bytes {
     message.freeze()
 }
 
+/// Evaluates the response of a health check.
 pub(super) fn evaluate(trailers: &HeaderMap, body: &[u8]) -> Result<(), GrpcFailure> {
     let text = |name: &str| trailers.get(name).and_then(|value| value.to_str().ok());
     let message = text("grpc-message").unwrap_or_default().to_owned();

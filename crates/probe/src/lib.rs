@@ -105,6 +105,7 @@ pub struct ProbeSchedule {
     is_started: bool,
 }
 
+/// State of a probe.
 #[derive(Clone, Debug)]
 struct ProbeState {
     kind: ProbeKind,

@@ -8,8 +8,8 @@ use ipnet::IpNet;
 use netlink::route::LinkName;
 use plan::{PodDetection, Scheduler};
 
-use crate::debug_pages::Pages;
 use crate::leftovers::LeftoverScope;
+use crate::reports::debug_pages::Pages;
 use crate::sysctl::ConntrackSettings;
 
 /// Settings of the proxy. Field names follow upstream's flags.

@@ -6,12 +6,9 @@
 //! - `config`: settings of the proxy
 //! - `sources`: watches, each in a task, with one bounded queue of [`worker::Update`]s
 //! - `worker`: thread that owns plan and data plane: it applies queued updates and retries
-//! - `conntrack`, `stale_flows`: deletion of conntrack entries; stale entries of UDP and SCTP
-//! - `drain`: TCP connections to endpoints that have left
-//! - `lost_nodes`: endpoints whose node has failed
-//! - `connection_age`, `rebalance`: TCP connections that are too old; their distribution after a scale-out
-//! - `resets`: resets of the peers of TCP connections
-//! - `faults`, `events`: faults of Services; Events about Services and the Node
+//! - `connections`: connections and flows that the proxy ends: after their endpoint left, its node failed, a maximum age
+//!   or a scale-out; their conntrack entries and the resets of their peers
+//! - `reports`: faults of Services, Events, metrics, traffic of Services, and the pages `/statusz` and `/flagz`
 //! - `forwarding`: Services and Nodes of two-tier forwarding
 //! - `node`: facts of the Node object, and addresses of this node
 //! - `node_plan`: the plan of a node from a list of objects, for other processes
@@ -19,10 +16,8 @@
 //! - `instance`: at most one proxy in a network namespace
 //! - `sysctl`: kernel settings at the start
 //! - `leftovers`: removal of the rules of kube-proxy and of Portolan's other modes
-//! - `health`, `metrics`: servers with kube-proxy's ports, paths and names
+//! - `health`: health servers with kube-proxy's ports and paths
 //! - `plan_reader`: access of other parts of the process to the plan
-//! - `debug_pages`: pages `/statusz` and `/flagz`
-//! - `traffic`: connections and bytes of each Service, read from connection tracking on request
 //!
 //! Except in userspace mode, the rules stay in the kernel when the process exits; the next process adopts them.
 //!
@@ -44,36 +39,26 @@
 
 mod config;
 pub mod configuration;
-mod connection_age;
-mod conntrack;
-mod debug_pages;
-mod drain;
-mod events;
-mod faults;
+mod connections;
 mod forwarding;
 mod health;
 mod instance;
 mod leftovers;
 mod localhost;
-mod lost_nodes;
-mod metrics;
 mod node;
 mod node_plan;
 mod plan_reader;
-mod rebalance;
-mod resets;
+mod reports;
 mod run;
 mod sources;
-mod stale_flows;
 mod sysctl;
-mod traffic;
 mod worker;
 
 pub use config::{Config, NodePortSelection, NodePortSelectionError, PodSelection};
-pub use debug_pages::Pages;
 pub use instance::{AnotherProxy, InstanceGuard};
 pub use leftovers::{LeftoverScope, Removal, remove_leftovers};
 pub use node_plan::{NodeObjects, plan_of_node};
 pub use plan_reader::{PlanReadError, PlanReader};
+pub use reports::debug_pages::Pages;
 pub use run::{ProxyError, run, run_readable, run_reloading};
 pub use sysctl::{ConntrackSettings, set_up_host};

@@ -15,9 +15,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Maximum of ports; each one holds a file descriptor.
+/// Maximum number of ports; each one holds a file descriptor.
 const PORTS_MAX: usize = 1_024;
-/// Maximum of open connections; each one holds two file descriptors and two buffers.
+/// Maximum number of open connections; each one holds two file descriptors and two buffers.
 const CONNECTIONS_MAX: usize = 512;
 /// Time limit of a connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,6 +48,7 @@ pub(crate) enum RelayDestination {
     ClusterIp,
 }
 
+/// Node ports to serve, and their destination.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Desired {
     ports: BTreeMap<ObjectKey, NodePorts>,

@@ -64,7 +64,7 @@ impl PlanReader {
         let worker = worker.ok_or(PlanReadError::NotRunning)?;
         let (sender, response) = sync_channel(1);
         let query = PlanQuery(Box::new(move |plan| {
-            // The receiver is gone after its timeout.
+            // The receiver is dropped after its timeout.
             sender.try_send(read(plan)).ok();
         }));
         worker

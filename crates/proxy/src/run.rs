@@ -1,4 +1,4 @@
-//! Assembly of the node proxy.
+//! Assembly of the node proxy: sources, worker, servers and shutdown.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,20 +19,20 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::events::Events;
+use crate::connections::lost_nodes;
 use crate::health::{Moment, serve_service_checks};
 use crate::instance::{AnotherProxy, InstanceGuard};
 use crate::localhost::relay_localhost;
-use crate::lost_nodes;
-use crate::metrics::Packets;
 use crate::node;
 use crate::plan_reader::PlanReader;
+use crate::reports::events::Events;
+use crate::reports::metrics::Packets;
 use crate::sources;
 use crate::worker::{QUEUE_UPDATES_MAX, SharedStatus, TrafficQuery, Update, Worker};
 
 /// Time limit of a query for the busiest Services.
 const TRAFFIC_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum of Services in a response.
+/// Maximum number of Services in a response.
 const TRAFFIC_SERVICES_MAX: usize = 10_000;
 /// Pause between attempts to bind the address of a health or metrics server.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(1);
@@ -119,6 +119,7 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
     start(configs, client, dataplane, &PlanReader::default(), shutdown).await
 }
 
+/// Starts the proxy, and runs it until `shutdown` resolves.
 async fn start<D: Dataplane + Send + 'static>(
     mut configs: watch::Receiver<Config>,
     client: Client,
@@ -182,15 +183,7 @@ async fn start<D: Dataplane + Send + 'static>(
     )
     .check_departed(departed_sender)
     .watch_nodes_by(node_watch);
-    let runtime = tokio::runtime::Handle::current();
-    let (ended, mut end) = oneshot::channel();
-    std::thread::Builder::new()
-        .name("proxy-plan".to_owned())
-        .spawn(move || {
-            // The receiver is gone if `run` was dropped.
-            ended.send(worker.run(receiver, change_sender, &runtime)).ok();
-        })
-        .map_err(ProxyError::Thread)?;
+    let mut end = start_worker(worker, receiver, change_sender)?;
 
     tokio::select! {
         () = shutdown => {}
@@ -205,6 +198,24 @@ async fn start<D: Dataplane + Send + 'static>(
     end.await.map_err(|_| ProxyError::WorkerEnded)??;
     tracing::info!("exited; the rules stay in the kernel");
     Ok(())
+}
+
+/// Starts the thread of the worker. The returned channel receives the result of the worker.
+fn start_worker<D: Dataplane + Send + 'static>(
+    worker: Worker<D>,
+    updates: mpsc::Receiver<Update>,
+    change_sender: WeakSender<Update>,
+) -> Result<oneshot::Receiver<Result<(), DataplaneError>>, ProxyError> {
+    let runtime = tokio::runtime::Handle::current();
+    let (ended, end) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("proxy-plan".to_owned())
+        .spawn(move || {
+            // The receiver does not exist any more if `run` was dropped.
+            ended.send(worker.run(updates, change_sender, &runtime)).ok();
+        })
+        .map_err(ProxyError::Thread)?;
+    Ok(end)
 }
 
 fn start_servers(

@@ -38,7 +38,7 @@ const FAILURE_PAUSE_MAX: Duration = Duration::from_secs(30);
 const ABSENCE_PAUSE_MIN: Duration = Duration::from_secs(10);
 const ABSENCE_PAUSE_MAX: Duration = Duration::from_secs(300);
 
-/// Starts all sources. They end when the set is dropped or the receiver of the queue is gone.
+/// Starts all sources. They end when the set is dropped or the receiver of the queue is dropped.
 pub(crate) fn start(
     client: &Client,
     node_name: &str,
@@ -168,7 +168,7 @@ async fn watch_service_cidrs(client: Client, updates: Sender<Update>) {
 /// during an upgrade.
 async fn end_wait_for_service_cidrs(updates: Sender<Update>) {
     tokio::time::sleep(SERVICE_CIDRS_WAIT_MAX).await;
-    // The receiver is gone if the proxy ends.
+    // The receiver is dropped when the proxy exits.
     updates.send(Update::ServiceCidrsNotAwaited).await.ok();
 }
 

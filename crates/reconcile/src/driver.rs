@@ -23,8 +23,8 @@ use crate::reconciler::{Action, Reconciler};
 /// and a steady stream does not delay the jobs.
 const BATCH_MAX: usize = 4_096;
 
-/// Reconciliations without a job between two receptions of changes and results. Thousands of expensive ones would
-/// occupy a thread of the runtime, decide with outdated caches and delay the shutdown.
+/// Maximum number of reconciliations without a job between two receptions of changes and results. Thousands of
+/// expensive ones would occupy a thread of the runtime, decide with outdated caches and delay the shutdown.
 const RECONCILIATIONS_MAX: usize = 64;
 
 /// Runs a reconciler until `shutdown` resolves, then waits for the running jobs.
@@ -62,6 +62,7 @@ pub async fn run<R, F>(
     }
 }
 
+/// Queue and running jobs of a reconciler.
 struct Driver<R: Reconciler, J> {
     reconciler: R,
     changes: Receiver<R::Change>,
@@ -189,7 +190,7 @@ where
     fn fail(&mut self, key: &R::Key, error: &dyn Display) {
         self.reconciler.on_failure(key);
         let delay = self.queue.failed(key, now());
-        // A change of the object starts a retry before the announced one. Its failure is no news.
+        // A change of the object starts a retry before the announced one. Its failure is logged at debug level only.
         if self.retries.announce(key, now(), delay) {
             tracing::warn!(?key, %error, ?delay, "reconciliation failed; retrying");
         } else {

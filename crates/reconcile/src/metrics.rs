@@ -90,6 +90,7 @@ impl QueueRegistry {
 #[derive(Debug, Default)]
 pub struct QueueMetrics(Mutex<Counts>);
 
+/// Numbers and durations of a queue.
 #[derive(Debug)]
 struct Counts {
     depth: usize,

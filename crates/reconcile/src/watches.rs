@@ -6,7 +6,7 @@ use api::object::Resource;
 use client::{Client, Event, Query, SharedWatch, watch};
 use tokio::sync::mpsc::{Receiver, Sender};
 
-/// Watch events between the watches and the driver, all kinds of a controller together.
+/// Maximum number of watch events between the watches and the driver, all kinds of a controller together.
 const EVENTS_WAITING_MAX: usize = 512;
 
 /// Returns a channel for the changes of one controller.

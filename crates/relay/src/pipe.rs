@@ -12,10 +12,10 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 #[cfg(test)]
 mod tests;
 
-/// Maximum of open pipes of this process. Each one holds two file descriptors and up to [`PIPE_BYTES`] of kernel memory.
-/// Streams without a pipe are copied.
+/// Maximum number of open pipes of this process. Each one holds two file descriptors and up to [`PIPE_BYTES`] of kernel
+/// memory. Streams without a pipe are copied.
 const PIPES_MAX: usize = 256;
-/// Idle pipes that a thread keeps: opening a pipe and setting its size takes several system calls.
+/// Maximum number of idle pipes that a thread keeps: opening a pipe and setting its size takes several system calls.
 const IDLE_PIPES_MAX: usize = 16;
 /// Requested capacity of a pipe, which is the default limit for unprivileged users (pipe(7)). Larger steps
 /// cost less per byte. The kernel may allow less.
@@ -37,6 +37,7 @@ pub struct Pipe {
     buffered_bytes: usize,
 }
 
+/// The two ends of a pipe.
 #[derive(Debug)]
 struct PipeEnds {
     output: OwnedFd,
@@ -95,7 +96,7 @@ impl Drop for Pipe {
                 idle.extend(ends);
             }
         });
-        // When a thread exits, its storage may be gone already.
+        // When a thread exits, its storage may already be destroyed.
         if returned.is_err() {
             tracing::trace!("pipe closed with its thread");
         }

@@ -6,8 +6,8 @@
 //!
 //! - A socket serves the same backend only. The kernel continues its sequence numbers, which the peer of the last connection
 //!   could predict (RFC 6528).
-//! - A socket is reused only if both ends send TCP timestamps. By these a backend in TIME-WAIT accepts a new connection from
-//!   the same port, regardless of sequence numbers (RFC 6191).
+//! - A socket is reused only if both ends send TCP timestamps. With timestamps, a backend in TIME-WAIT accepts a new
+//!   connection from the same port, regardless of sequence numbers (RFC 6191).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

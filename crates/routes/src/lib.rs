@@ -3,7 +3,7 @@
 //!
 //! [`Plan`] derives the desired state of this node's kernel from all Nodes. [`Changes`] is the difference to the
 //! current state. Both are pure. [`run()`] watches Nodes and applies the changes by [`Kernel`]. The routing protocol
-//! number [`PROTOCOL`] and the link name [`LINK`] identify own objects; foreign objects stay unchanged.
+//! number [`PROTOCOL`] and the link name [`LINK`] identify Portolan's objects; foreign objects stay unchanged.
 //!
 //! ```
 //! use routes::{ClusterNode, Network, Plan, Settings};
@@ -39,7 +39,7 @@ pub use kernel::{Kernel, KernelError, remove_all};
 pub use plan::{Changes, ClusterNode, Creation, KernelState, Plan, RouteFault, ethernet_of};
 pub use run::run;
 
-/// Routing protocol number of own routes, as `ip route` shows it. No other program has it in `rtnetlink.h` or in
+/// Routing protocol number of Portolan's routes, as `ip route` shows it. No other program has it in `rtnetlink.h` or in
 /// iproute2's `rt_protos`.
 pub const PROTOCOL: u8 = 112;
 /// Name of the VXLAN link.

@@ -58,6 +58,7 @@ pub async fn run(
     }
 }
 
+/// State of the nodes, and the kernel that gets the routes.
 struct Reconciler {
     kernel: Kernel,
     settings: Settings,

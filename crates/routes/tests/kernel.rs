@@ -20,7 +20,9 @@ fn underlay() -> (Connection, Route) {
     let link = network
         .link_index(&"br0".parse().expect("a name"))
         .expect("a link");
-    network.change_link(link, &LinkChange::up()).expect("up");
+    network
+        .change_link(link, &LinkChange::up())
+        .expect("a link that is up");
     for address in ["192.0.2.1/24", "2001:db8::1/64"] {
         network.add_address(link, net(address)).expect("an address");
     }

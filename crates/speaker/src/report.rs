@@ -19,6 +19,7 @@ const ERROR_CHARACTERS_MAX: usize = 300;
 #[derive(Debug, Default)]
 pub(crate) struct SessionReport(Mutex<Snapshot>);
 
+/// State of a session.
 #[derive(Clone, Debug, Default)]
 struct Snapshot {
     state: Option<State>,

@@ -133,6 +133,7 @@ impl<'index> Group<'index> {
     }
 }
 
+/// Checks that a transaction writes each key at most once.
 pub(crate) fn check_keys_unique(writes: &[Write]) -> Result<(), CommitError> {
     let mut keys = HashSet::with_capacity(writes.len());
     for write in writes {

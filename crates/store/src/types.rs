@@ -240,7 +240,7 @@ pub enum CommitError {
         /// Description of the fault.
         reason: &'static str,
     },
-    /// The engine failed. Only a later read shows whether the transaction was committed.
+    /// The engine failed. Only a later read shows if the transaction was committed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -20,7 +20,7 @@ use store::{
 const CHILD_DIRECTORY: &str = "PORTOLAN_STORE_TEST_DIRECTORY";
 
 const KILLS: usize = 10;
-/// Most acknowledgements before the kill: enough for checkpoints of the log.
+/// Maximum number of acknowledgements before the kill: enough for checkpoints of the log.
 const MOMENTS: u64 = 4_000;
 
 const COMMITTERS: usize = 8;
@@ -64,7 +64,7 @@ fn acknowledged_writes_survive_kill_nine() {
     }
     assert!(
         acknowledged.iter().any(|(count, _)| *count > 0),
-        "nothing was acknowledged at all"
+        "no write was acknowledged"
     );
 }
 
@@ -96,7 +96,7 @@ fn run_and_kill(directory: &Path, acknowledgements: u64, acknowledged: &mut [(u6
             child.kill().expect("kill -9");
         }
     }
-    let status = child.wait().expect("its end");
+    let status = child.wait().expect("an end");
     assert!(
         received >= acknowledgements,
         "the child ended by itself after {received}: {status}"

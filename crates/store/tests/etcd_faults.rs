@@ -208,7 +208,7 @@ async fn restored_etcd_is_detected_and_revisions_grow() {
     etcd.run().expect("etcd with older data");
     let lost = tokio::time::timeout(HANG_LIMIT, store.lost())
         .await
-        .expect("it is noticed");
+        .expect("the change is detected");
     assert!(lost.to_string().contains("older snapshot"), "{lost}");
     let refused = store.commit(writes(vec![put("/things/c", "1")])).await;
     assert!(matches!(refused, Err(CommitError::Store(_))), "{refused:?}");
@@ -226,7 +226,7 @@ fn copy_tree(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).expect("a directory") {
         let entry = entry.expect("an entry");
         let target = to.join(entry.file_name());
-        if entry.file_type().expect("its type").is_dir() {
+        if entry.file_type().expect("a file type").is_dir() {
             copy_tree(&entry.path(), &target);
         } else {
             std::fs::copy(entry.path(), &target).expect("a copy");

@@ -69,7 +69,7 @@ pub fn negotiate(client: &[&str], server: &'static [&'static str]) -> Option<&'s
     client.iter().find_map(has)
 }
 
-/// Abilities of a negotiated protocol of commands.
+/// Features of a negotiated protocol of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandProtocol {
     /// Encoding of WebSocket messages.
@@ -81,7 +81,7 @@ pub struct CommandProtocol {
 }
 
 impl CommandProtocol {
-    /// Abilities of the protocol with a name.
+    /// Features of the protocol with a name.
     pub fn of(name: &str) -> Self {
         let encoding = if name.contains("base64") {
             Encoding::Base64

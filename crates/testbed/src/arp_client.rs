@@ -27,7 +27,7 @@ pub enum ArpClientError {
     /// The member's links cannot be read.
     #[error("cannot read links: {0}")]
     Links(#[from] RouteError),
-    /// The link of the member does not exist, or is no Ethernet link.
+    /// The link of the member does not exist, or is not an Ethernet link.
     #[error("expected an Ethernet link {link} of {member}, found none")]
     NoAddress {
         /// Name of the link.

@@ -135,7 +135,7 @@ impl Member {
     }
 }
 
-/// A running cluster. Dropping it removes all links and addresses, once its processes are gone.
+/// A running cluster. Dropping it removes all links and addresses, once its processes have exited.
 #[derive(Debug)]
 pub struct Cluster {
     /// Topology of the cluster.

@@ -88,7 +88,7 @@ pub fn exchange_udp(
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let socket = UdpSocket::bind(any)?;
-        // A connected socket receives ICMP errors, which distinguish a refusal from silence.
+        // A connected socket receives ICMP errors, which distinguish a refusal from a missing response.
         socket.connect(to)?;
         socket.set_read_timeout(Some(timeout))?;
         socket.send(request)?;

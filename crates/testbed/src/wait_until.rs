@@ -1,4 +1,4 @@
-//! Waiting for a condition.
+//! Waiting until a condition holds, with a timeout.
 
 use std::thread;
 use std::time::{Duration, Instant};

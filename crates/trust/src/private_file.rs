@@ -1,4 +1,4 @@
-//! Files with secrets: only their owner reads them, and a reader never sees half of one.
+//! Files with secrets: only their owner reads them, and a reader never gets a partially written one.
 //!
 //! ```no_run
 //! use std::path::Path;

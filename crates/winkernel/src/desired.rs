@@ -19,7 +19,7 @@ use crate::settings::Settings;
 /// Annotation of Services whose load balancer IPs stay the destination of packets: `true`.
 const PRESERVE_DESTINATION_ANNOTATION: &str = "preserve-destination";
 
-/// Returns true if a Service asks that packets keep its load balancer IP as their destination.
+/// Returns true if a Service requests that packets keep its load balancer IP as their destination.
 pub fn preserves_destination(service: &Service) -> bool {
     let value = service.metadata.annotations.get(PRESERVE_DESTINATION_ANNOTATION);
     value.is_some_and(|value| value == "true")
@@ -57,7 +57,7 @@ pub struct Planner<'a> {
     pub settings: &'a Settings,
     /// Network of the Pods.
     pub network: &'a HnsNetwork,
-    /// Abilities of HNS.
+    /// Features of HNS.
     pub features: Features,
     /// Observed endpoints.
     pub endpoints: &'a EndpointIndex<'a>,

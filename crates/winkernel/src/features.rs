@@ -1,8 +1,8 @@
-//! Abilities of an HNS version.
+//! Features of an HNS version.
 
 use crate::schema::HnsVersion;
 
-/// Abilities of HNS that the proxy uses.
+/// Features of HNS that the proxy uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Schema version 2 and policies for remote subnets. The mode needs it.
@@ -16,7 +16,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Returns the abilities of a version.
+    /// Returns the features of a version.
     pub fn of(version: HnsVersion) -> Self {
         let since = |major, minor| version >= HnsVersion { major, minor };
         Self {

@@ -17,7 +17,7 @@ pub struct Guid {
     pub data4: [u8; 8],
 }
 
-/// Text that is no GUID. A retry does not help.
+/// Text that is not a GUID. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a GUID such as 00000000-0000-0000-0000-000000000000, found {0:?}")]
 pub struct GuidError(pub String);

@@ -5,7 +5,7 @@
 //! subcommand uses it, because the other crates of the binary need Linux.
 //!
 //! - `schema`: JSON of the Host Compute Network API (HCN)
-//! - `guid`, `mac`, `features`: identifiers, MAC addresses of remote endpoints, abilities of an HNS version
+//! - `guid`, `mac`, `features`: identifiers, MAC addresses of remote endpoints, features of an HNS version
 //! - `settings`, `network`: configuration of kube-proxy, and the HNS network that it names
 //! - `endpoints`: endpoints of HNS by address
 //! - `balancer`, `member_choice`, `flags`, `desired`: load balancers and endpoints of a plan

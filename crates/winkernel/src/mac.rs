@@ -11,7 +11,7 @@ const PREFIX: [u8; 2] = [0x02, 0x11];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MacAddress(pub [u8; 6]);
 
-/// Text that is no MAC address. A retry does not help.
+/// Text that is not a MAC address. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a MAC address such as 00-15-5d-00-00-01, found {0:?}")]
 pub struct MacAddressError(pub String);

@@ -1,4 +1,4 @@
-//! One pass over HNS: reads its state, and creates, modifies and deletes what differs from the plan.
+//! One pass over HNS: reads its state, and creates, modifies or deletes the objects that differ from the plan.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -205,7 +205,7 @@ impl Reconciler {
     }
 
     /// Deletes a load balancer, at the second attempt if the first one fails: Windows Server 2019 may fail once. Returns
-    /// true if it is gone.
+    /// true if it no longer exists.
     fn delete(&mut self, host: &mut impl HostNetworkService, id: &HnsId, applied: &mut Applied) -> bool {
         let first = host.delete_load_balancer(id);
         let outcome = match first {

@@ -27,7 +27,7 @@ pub enum HnsError {
         /// Error record of HNS; may be empty.
         reason: String,
     },
-    /// A request or response is no valid JSON of the schema.
+    /// A request or response is not valid JSON of the schema.
     #[error("{call}: {source}")]
     Json {
         /// Function that was called.
@@ -36,7 +36,7 @@ pub enum HnsError {
         #[source]
         source: serde_json::Error,
     },
-    /// An identifier is no GUID.
+    /// An identifier is not a GUID.
     #[error("{call}: {source}")]
     Identifier {
         /// Function that was called.

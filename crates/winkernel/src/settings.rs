@@ -144,7 +144,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Checks that network, HNS and node have what the settings need.
+    /// Checks that network, HNS and node have the features that the settings need.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ pub(crate) const REMOTE_POD: &str = "10.244.2.7";
 pub(crate) const SECOND_REMOTE_POD: &str = "10.244.2.8";
 pub(crate) const CLUSTER_IP: &str = "10.96.0.10";
 
-/// HNS with all abilities.
+/// HNS with all features.
 pub(crate) const VERSION: HnsVersion = HnsVersion { major: 15, minor: 4 };
 
 pub(crate) fn features() -> Features {

@@ -21,6 +21,7 @@ const INLINE: &[&str] = &[
 /// Fields of a message, by their letters.
 type Message = BTreeMap<String, Numbered>;
 
+/// A field with its number.
 struct Numbered {
     number: u32,
     /// Last part of the type's name.

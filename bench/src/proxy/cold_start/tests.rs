@@ -25,7 +25,7 @@ fn counts_servers_and_endpoints_at_the_port_of_services() {
 }
 
 #[test]
-fn counts_a_server_that_is_listed_twice_once() {
+fn repeated_server_counts_once() {
     let twice =
         format!("{TABLE}TCP  0A600002:0050 rr\n  -> 0A100002:1F90      Masq    1      0          0\n");
     assert_eq!(count(&twice), count(TABLE));

@@ -1,4 +1,4 @@
-//! Reports of a process.
+//! Reports that a client process prints.
 
 use super::Report;
 use crate::two_tier::connections::Checked;
@@ -21,7 +21,7 @@ fn printed_report_parses_to_the_same_one() {
 }
 
 #[test]
-fn rejects_lines_that_are_no_reports() {
+fn rejects_lines_that_are_not_reports() {
     for line in ["", "open", "open 1 2", "checked 1", "closed 1", "complete x"] {
         assert!(line.parse::<Report>().is_err(), "{line}");
     }

@@ -17,7 +17,7 @@ const CAPABILITIES: &str = "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KIL
 const CAPABILITIES_DEFAULT: &str = "CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP \
      NET_BIND_SERVICE NET_RAW SYS_CHROOT MKNOD AUDIT_WRITE SETFCAP";
 
-/// Error of a name that is no Linux capability.
+/// Error of a name that is not a Linux capability.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("capabilities: expected a capability of Linux, such as NET_ADMIN, found {name:?}")]
 pub struct UnknownCapability {

@@ -131,7 +131,7 @@ pub(crate) enum SeccompError {
         /// Kind of the I/O error.
         kind: std::io::ErrorKind,
     },
-    /// The file is no profile, or no filter can be built from it.
+    /// The file is not a profile, or no filter can be built from it.
     #[error("{path}: {cause}", path = path.display())]
     Profile {
         /// Path of the file.

@@ -39,7 +39,7 @@ fn security_context_of_a_container_overrides_that_of_its_pod() {
 }
 
 #[test]
-fn rejects_ids_that_the_kernel_takes_as_no_change() {
+fn rejects_ids_that_the_kernel_interprets_as_no_change() {
     let error = confined(json!({"runAsNonRoot": true, "runAsUser": u32::MAX}), json!({}));
     let (field, id) = ("runAsUser", u32::MAX);
     assert_eq!(error, Err(ConfinementError::HighId { field, id }));

@@ -24,6 +24,7 @@ pub struct ContainerCheckpoint {
     state: CheckpointState,
 }
 
+/// State of a container in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum CheckpointState {
     Waiting {

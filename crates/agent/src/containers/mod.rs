@@ -213,12 +213,12 @@ impl Containers {
             .collect()
     }
 
-    /// Records that all running containers are gone with the sandbox.
+    /// Records that all running containers ended with the sandbox.
     pub fn mark_all_lost(&mut self, now: Timestamp) {
         self.mark_lost_unless(now, |_| false);
     }
 
-    /// Records that those running containers are gone that are not present.
+    /// Records that running containers that are not present have ended.
     pub fn mark_lost_unless(&mut self, now: Timestamp, is_present: impl Fn(&str) -> bool) {
         let running: Vec<(String, Timestamp)> = self
             .iter()

@@ -11,19 +11,19 @@ use crate::containers::logs::Entry;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of one message (upstream's `MaxContainerTerminationMessageLength`).
+/// Maximum number of bytes of one message (upstream's `MaxContainerTerminationMessageLength`).
 const MESSAGE_BYTES_MAX: usize = 4 << 10;
-/// Bytes of a message from a log (upstream's `MaxContainerTerminationMessageLogLength`).
+/// Maximum number of bytes of a message from a log (upstream's `MaxContainerTerminationMessageLogLength`).
 const LOG_MESSAGE_BYTES_MAX: usize = 2 << 10;
-/// Lines of a message from a log (upstream's `MaxContainerTerminationMessageLogLines`).
+/// Maximum number of lines of a message from a log (upstream's `MaxContainerTerminationMessageLogLines`).
 const LOG_MESSAGE_LINES_MAX: usize = 80;
-/// Bytes of all messages of a Pod (upstream's `MaxPodTerminationMessageLogLength`).
+/// Maximum number of bytes of all messages of a Pod (upstream's `MaxPodTerminationMessageLogLength`).
 const POD_BYTES_MAX: usize = 12 << 10;
 /// Bytes that are read of a log: those of the lines with their timestamps, and one of the longest entries.
 const LOG_BYTES_READ: u64 = 32 << 10;
 
-/// Returns the end of the message file; "" if it is missing. The container has written the file, which is no link: its
-/// directory belongs to the agent.
+/// Returns the end of the message file; "" if it is missing. The container has written the file, which is not a link:
+/// its directory belongs to the agent.
 ///
 /// # Errors
 /// Errors of the file system.
@@ -79,7 +79,7 @@ fn read_end(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a regular file that is no symbolic link.
+/// Opens a regular file that is not a symbolic link.
 fn open(path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

@@ -137,7 +137,7 @@ pub fn route_loopback(link: &LinkName) {
     write_sysctl(&format!("net/ipv4/conf/{link}/route_localnet"), "1");
 }
 
-/// Deletes the link of a Pod, and with it its addresses and routes. Succeeds if it is gone.
+/// Deletes the link of a Pod, and with it its addresses and routes. Succeeds if it does not exist.
 ///
 /// # Errors
 /// Errors of the kernel.
@@ -173,7 +173,7 @@ pub fn node_addresses() -> Result<Vec<IpAddr>, RouteError> {
         .links()?
         .into_iter()
         .filter(|link| link.is_up && !link.is_loopback && !is_pod_link(&link.name))
-        // A VXLAN link has no address at which other nodes know this one.
+        // A VXLAN link has no address by which other nodes identify this one.
         .filter(|link| link.kind != "vxlan")
         .map(|link| link.index)
         .collect();

@@ -7,11 +7,11 @@ use crate::object::{DnsPolicy, Pod};
 #[cfg(test)]
 mod tests;
 
-/// Name servers that resolvers use (KDN-04).
+/// Maximum number of name servers that resolvers use (KDN-04).
 const NAMESERVERS_MAX: usize = 3;
-/// Search domains of a Pod (KDN-04, KEP-2595).
+/// Maximum number of search domains of a Pod (KDN-04, KEP-2595).
 const SEARCHES_MAX: usize = 32;
-/// Characters of the search list, including blanks (KDN-04, KEP-2595).
+/// Maximum number of characters of the search list, including blanks (KDN-04, KEP-2595).
 const SEARCH_CHARACTERS_MAX: usize = 2048;
 
 /// Cluster DNS.

@@ -23,7 +23,7 @@ pub(crate) use status::capacity;
 #[cfg(test)]
 mod tests;
 
-/// Events of the Node that wait while the Lease is renewed.
+/// Maximum number of Events of the Node that wait while the Lease is renewed.
 const NODE_EVENTS_WAITING_MAX: usize = 16;
 /// Interval at which an unchanged status is written (upstream's `nodeStatusReportFrequency`).
 const STATUS_INTERVAL: Duration = Duration::from_secs(300);

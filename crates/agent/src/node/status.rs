@@ -14,9 +14,10 @@ use crate::containers::environment::Capacity;
 use crate::object::rfc3339::whole_seconds;
 use crate::settings::Settings;
 
-/// Images in the status (upstream's `nodeStatusMaxImages`).
+/// Maximum number of images in the status (upstream's `nodeStatusMaxImages`).
 const IMAGES_MAX: usize = 50;
-/// Names of one image in the status (upstream's `MaxNamesPerImageInNodeStatus`), with those by digest.
+/// Maximum number of names of one image in the status (upstream's `MaxNamesPerImageInNodeStatus`), with those by
+/// digest.
 const NAMES_MAX: usize = 5;
 
 /// Writes the status of the Node.

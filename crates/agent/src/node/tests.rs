@@ -33,7 +33,7 @@ fn object_has_configured_ranges_labels_and_taints() {
 }
 
 #[test]
-fn single_range_stands_for_missing_list() {
+fn single_range_replaces_a_missing_list() {
     let node = |spec: Value| {
         serde_json::from_value::<Node>(json!({"metadata": {"name": "n"}, "spec": spec})).unwrap()
     };

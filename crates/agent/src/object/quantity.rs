@@ -23,7 +23,7 @@ const SUFFIXES: [(&str, u128, u128); 14] = [
     ("P", 1_000_000_000_000_000, 1),
     ("E", 1_000_000_000_000_000_000, 1),
 ];
-/// Digits after the point that are read; further ones are below any measurable amount.
+/// Maximum number of digits after the point that are read; further ones are below any measurable amount.
 const FRACTION_DIGITS_MAX: usize = 9;
 /// Digits before the point: far more than any host has of a resource.
 const WHOLE_DIGITS_MAX: usize = 18;

@@ -13,7 +13,7 @@ use crate::object::Pod;
 pub(crate) const BACK_OFF_MIN: Duration = Duration::from_millis(200);
 /// Longest delay between requests.
 pub(crate) const BACK_OFF_MAX: Duration = Duration::from_secs(10);
-/// Attempts to delete a terminated Pod. After that, the next agent deletes it.
+/// Maximum number of attempts to delete a terminated Pod. After that, the next agent deletes it.
 const DELETE_ATTEMPTS_MAX: usize = 20;
 
 /// Returns the path of a Pod.
@@ -51,7 +51,7 @@ pub(crate) async fn patch_status(
     Ok(version.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
-/// Deletes a Pod without a grace period. Succeeds if it is gone already.
+/// Deletes a Pod without a grace period. Succeeds if it does not exist.
 ///
 /// # Errors
 /// Errors of the request. A Pod with another UID is a conflict.

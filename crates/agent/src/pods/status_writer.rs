@@ -105,7 +105,7 @@ impl StatusWriter {
     }
 }
 
-/// Writes each status with retries. Ends with the writer, or when the Pod is gone.
+/// Writes each status with retries. Ends with the writer, or when the Pod no longer exists.
 async fn write_latest(
     client: Client,
     path: String,
@@ -131,7 +131,7 @@ async fn write_latest(
                     *lock(&written) = WrittenStatus { latest, version };
                     delay = BACK_OFF_MIN;
                 }
-                // The Pod is gone, or another Pod has its name.
+                // The Pod was deleted, or another Pod has its name.
                 Err(error) if error.is_not_found() || error.is_conflict() => return,
                 Err(error) => {
                     tracing::warn!(%path, %error, "status of a Pod not written");

@@ -30,7 +30,7 @@ use crate::static_pods::mirror_pod::{self, MirrorPod};
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// Events of the Pod watch that wait for dispatch.
+/// Maximum number of events of the Pod watch that wait for dispatch.
 const EVENTS_WAITING_MAX: usize = 256;
 /// Time that all workers together have for the shutdown, on top of the grace period of their Pods.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);

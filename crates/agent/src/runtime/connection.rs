@@ -12,9 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::RuntimeError;
 use crate::sandbox::protocol::{Action, ContainerState, Exit, LINE_BYTES_MAX, Message, Outcome, Request};
 
-/// Requests that wait to be written: a few for each container.
+/// Maximum number of requests that wait to be written: a few for each container.
 const REQUESTS_MAX: usize = 64;
-/// Events that wait for the Pod worker.
+/// Maximum number of events that wait for the Pod worker.
 const EVENTS_WAITING_MAX: usize = 64;
 
 /// Event of a sandbox.
@@ -100,6 +100,7 @@ impl Connection {
     }
 }
 
+/// Task that matches responses to requests, and passes events on.
 struct Task {
     write: OwnedWriteHalf,
     waiting: HashMap<u64, oneshot::Sender<Outcome>>,
@@ -185,6 +186,7 @@ async fn read_all(mut lines: Lines, sender: mpsc::Sender<Message>) {
     }
 }
 
+/// Reader of bounded lines.
 struct Lines {
     reader: BufReader<OwnedReadHalf>,
 }

@@ -31,7 +31,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait until the kernel has ended all processes of a killed sandbox.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes read of the first line of a sandbox.
+/// Maximum number of bytes that are read of the first line of a sandbox.
 const READY_BYTES_MAX: u64 = 64;
 
 /// Failure of a sandbox or a request to it.
@@ -264,8 +264,10 @@ fn spawn(
     let log = std::fs::File::create(directory.sandbox_log()).map_err(failed)?;
     let argument = serde_json::to_string(settings).map_err(|error| failed(error.into()))?;
     let mut command = std::process::Command::new(SELF_EXE);
+    // The environment of the agent can have credentials, which processes of a Pod do not need.
     command
         .args([SUBCOMMAND, &argument])
+        .env_clear()
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log);

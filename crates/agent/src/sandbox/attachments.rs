@@ -53,6 +53,7 @@ pub(super) struct ContainerStreams {
     shared: Arc<Mutex<StreamsState>>,
 }
 
+/// Standard streams of a container, and the sessions that are attached to them.
 struct StreamsState {
     input: ContainerInput,
     attached: BTreeMap<u64, AttachedSession>,
@@ -62,6 +63,7 @@ struct StreamsState {
     open: Vec<OutputStream>,
 }
 
+/// A session that receives the output.
 struct AttachedSession {
     /// Ends of pipes by stream, up to the end of the stream. Without a pipe for the standard error, two streams share one.
     outputs: BTreeMap<OutputStream, Arc<PipeWriter>>,

@@ -14,7 +14,7 @@ use super::context::with_context;
 /// # Errors
 /// Errors of `unshare(2)`.
 pub(super) fn create() -> io::Result<()> {
-    // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
+    // SAFETY: no file descriptor table is unshared, the only reason why the call is unsafe.
     let unshared = unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) };
     unshared.map_err(|errno| with_context("creating a cgroup namespace", &errno.into()))
 }

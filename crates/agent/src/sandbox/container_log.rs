@@ -12,7 +12,7 @@ use super::error_log::log_error;
 
 /// Largest log file (upstream's `containerLogMaxSize`).
 pub(super) const LOG_BYTES_MAX: u64 = 10 << 20;
-/// Files that are kept of one run (upstream's `containerLogMaxFiles`).
+/// Maximum number of files that are kept of one run (upstream's `containerLogMaxFiles`).
 pub const LOG_FILES_MAX: usize = 5;
 /// Longest entry. Longer lines are split, as in container runtimes.
 const LINE_BYTES_MAX: usize = 16 << 10;
@@ -88,6 +88,7 @@ impl LogWriter {
     }
 }
 
+/// The current log file, and its size.
 struct BoundedLog {
     path: PathBuf,
     bytes_max: u64,

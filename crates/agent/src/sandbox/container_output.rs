@@ -13,7 +13,7 @@ use super::container_log::{LogWriter, OutputStream};
 #[cfg(test)]
 mod tests;
 
-/// Bytes that are read at once.
+/// Maximum number of bytes that are read at once.
 const READ_BYTES_MAX: usize = 8 << 10;
 
 /// Output streams of a container that have not ended, with the sessions that receive them.

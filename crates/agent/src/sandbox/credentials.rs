@@ -72,7 +72,7 @@ fn change_user(confinement: &Confinement) -> io::Result<()> {
     let user_and_group = confinement.user.iter().chain(&confinement.group);
     let mut ids = user_and_group.chain(&confinement.groups);
     if ids.any(|id| *id == ID_UNCHANGED) {
-        let message = format!("securityContext: {ID_UNCHANGED} is no user or group");
+        let message = format!("securityContext: {ID_UNCHANGED} is not a user or group");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let changes_group = confinement.group.is_some() || confinement.user.is_some();

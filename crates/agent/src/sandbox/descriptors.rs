@@ -10,9 +10,9 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// Descriptors of one message: standard input, output and error.
+/// Maximum number of descriptors of one message: standard input, output and error.
 pub(crate) const DESCRIPTORS_MAX: usize = 3;
-/// Bytes of one message that are received.
+/// Maximum number of bytes of one message that are received.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 const CHUNK_BYTES: usize = 4 << 10;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(test)]
 mod tests;
 
-/// Bytes that a sandbox writes in total. The next sandbox of the Pod truncates the file.
+/// Maximum number of bytes that a sandbox writes in total. The next sandbox of the Pod truncates the file.
 const BYTES_MAX: usize = 64 << 10;
 
 static BYTES: AtomicUsize = AtomicUsize::new(0);

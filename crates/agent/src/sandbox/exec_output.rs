@@ -5,7 +5,8 @@ use std::os::fd::AsRawFd;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-/// Bytes kept of the output. The rest is read and dropped (upstream keeps as much of a probe's output).
+/// Maximum number of bytes kept of the output. The rest is read and dropped (upstream keeps as much of a probe's
+/// output).
 const OUTPUT_BYTES_MAX: usize = 10 << 10;
 /// Interval at which the exit of the command is checked while another process holds its output open.
 const EXIT_CHECK_INTERVAL: Duration = Duration::from_millis(20);

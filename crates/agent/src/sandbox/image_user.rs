@@ -15,11 +15,11 @@ use super::protocol::{Confinement, ID_MAX, ImageRoot, Program};
 #[cfg(test)]
 mod tests;
 
-/// Bytes of each file: 16 000 users at 64 bytes.
+/// Maximum number of bytes of each file: 16 000 users at 64 bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Supplementary groups of one account. With its home it fits one message to the sandbox.
+/// Maximum number of supplementary groups of one account. With its home it fits one message to the sandbox.
 const GROUPS_MAX: usize = 4096;
-/// Bytes of a home directory (`PATH_MAX` of the kernel).
+/// Maximum number of bytes of a home directory (`PATH_MAX` of the kernel).
 const HOME_BYTES_MAX: usize = 4096;
 /// Home directory of a user without an entry.
 const HOME_DEFAULT: &str = "/";
@@ -81,7 +81,7 @@ fn read(path: &str) -> io::Result<String> {
     if !file.metadata()?.is_file() {
         return Err(failed(&io::Error::new(
             io::ErrorKind::InvalidData,
-            "it is no regular file",
+            "it is not a regular file",
         )));
     }
     let mut content = Vec::new();

@@ -133,7 +133,7 @@ fn enter_and_start(settings: &str) -> io::Result<()> {
         None if parsed.shares_ipc => flags |= UnshareFlags::NEWUTS,
         None => flags |= UnshareFlags::NEWUTS | UnshareFlags::NEWIPC,
     }
-    // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
+    // SAFETY: no file descriptor table is unshared, the only reason why the call is unsafe.
     unsafe { rustix::thread::unshare_unsafe(flags) }?;
     Command::new(executable.path())
         .arg0(PROCESS_NAME)

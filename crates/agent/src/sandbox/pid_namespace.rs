@@ -41,7 +41,7 @@ impl PidNamespace {
     fn enter_for_children(self) -> io::Result<()> {
         match self {
             Self::OfPod => Ok(()),
-            // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
+            // SAFETY: no file descriptor table is unshared, the only reason why the call is unsafe.
             Self::New => Ok(unsafe { unshare_unsafe(UnshareFlags::NEWPID) }?),
             Self::Of(process) => {
                 let namespace = File::open(format!("/proc/{process}/ns/pid"))?;

@@ -43,7 +43,8 @@ impl OpenDirectory {
     }
 
     fn inherit(inherited: &InheritedDescriptor) -> io::Result<Self> {
-        // SAFETY: for a number that is no descriptor, reading its flags fails, and the value is not used any further.
+        // SAFETY: for a number that is not a descriptor, reading its flags fails, and the value is not used any
+        // further.
         let borrowed = unsafe { BorrowedFd::borrow_raw(inherited.descriptor) };
         let flags = fcntl_getfd(borrowed)?;
         fcntl_setfd(borrowed, flags | FdFlags::CLOEXEC)?;

@@ -26,7 +26,7 @@ use super::session::{Input, SessionMessage, borrowed};
 
 /// Added to the number of the signal that killed a process, as in shells.
 const SIGNAL_BASE: i32 = 128;
-/// Concurrent executions of commands: one probe for each container, with a margin.
+/// Maximum number of concurrent executions of commands: one probe for each container, with a margin.
 const EXECUTIONS_MAX: usize = 64;
 
 /// Processes of the sandbox. Clones share them.
@@ -36,6 +36,7 @@ pub(super) struct Processes {
     directory: Arc<OpenPodDirectory>,
 }
 
+/// Processes of the Pod, and the programs of its containers.
 #[derive(Default)]
 struct ProcessTable {
     /// Containers by name.
@@ -53,6 +54,7 @@ struct ProcessTable {
     agent: Option<UnixStream>,
 }
 
+/// A process that the sandbox has started.
 struct Process {
     role: Role,
     started_at: Timestamp,
@@ -398,7 +400,7 @@ impl ProcessTable {
         }
     }
 
-    /// Sends a message. After a write error the agent counts as gone; the next one receives the state first.
+    /// Sends a message. After a write error the agent counts as disconnected; the next one receives the state first.
     fn send(&mut self, message: &Message) {
         let Some(agent) = &mut self.agent else { return };
         let sent = message.encode().and_then(|line| agent.write_all(&line));

@@ -9,7 +9,7 @@ use super::error_log::log_error;
 use super::processes::Processes;
 use super::protocol::{Action, LINE_BYTES_MAX, Message, Outcome, Request};
 
-/// Time after which an agent that takes no message counts as gone: reaping must continue.
+/// Time after which an agent that takes no message counts as disconnected: reaping must continue.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves one agent after the other on a thread.

@@ -43,19 +43,20 @@ use crate::resources::stats::Stats;
 use crate::server::reports::{ReportError, ReportKind, ReportRequest, Reports};
 use crate::settings::ServerSettings;
 
-/// Concurrent connections of API servers. Each may follow several logs.
+/// Maximum number of concurrent connections of API servers. Each may follow several logs.
 const CONNECTIONS_MAX: usize = 256;
-/// Concurrent connections that are not authenticated yet, or whose client is no API server.
+/// Maximum number of concurrent connections that are not authenticated yet, or whose client is not an API server.
 const UNAUTHENTICATED_MAX: usize = 128;
 /// The same for one client address: more than an API server opens at once, too few to exhaust the others.
 const UNAUTHENTICATED_PER_ADDRESS_MAX: usize = 32;
 /// Timeout of the TLS handshake and of a request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Lines that wait to be sent. A slow client delays only the reading of its own log.
+/// Maximum number of lines that wait to be sent. A slow client delays only the reading of its own log.
 const LINES_WAITING_MAX: usize = 64;
-/// Chunks of a file that wait to be sent, of 64 KiB each.
+/// Maximum number of chunks of a file that wait to be sent, of 64 KiB each.
 const CHUNKS_WAITING_MAX: usize = 4;
-/// Threads that read logs. A follower holds one as long as it reads; the runtime has 512 for all blocking work.
+/// Maximum number of threads that read logs. A follower holds one as long as it reads; the runtime has 512 for all
+/// blocking work.
 const LOG_READERS_MAX: usize = 128;
 /// Delay after a failed accept, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

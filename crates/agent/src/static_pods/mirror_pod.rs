@@ -27,7 +27,7 @@ pub(crate) const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 /// Annotation with the time at which the agent first read the static Pod.
 const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
 
-/// Reason why a mirror Pod is not up to date. Retries succeed once the cause is gone.
+/// Reason why a mirror Pod is not up to date. Retries succeed once the cause is removed.
 #[derive(Debug, thiserror::Error)]
 enum MirrorError {
     #[error(transparent)]
@@ -161,7 +161,7 @@ fn is_current(pod: &Value, uid: &str) -> bool {
     mirrored_uid(pod) == Some(uid) && pod["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// Deletes the mirror Pod of a static Pod that is gone. Keeps the mirror Pod of another static Pod.
+/// Deletes the mirror Pod of a removed static Pod. Keeps the mirror Pod of another static Pod.
 ///
 /// # Errors
 /// Errors of the requests.

@@ -71,7 +71,7 @@ impl StaticPods {
         self.running.insert(pod.pod.metadata.uid.clone(), pod);
     }
 
-    /// Returns the running Pods whose manifest is gone, each once.
+    /// Returns the running Pods whose manifest was removed, each once.
     pub(crate) fn take_removed(&mut self) -> Vec<StaticPod> {
         let is_removed = |uid: &String| !self.desired.contains_key(uid) && !self.ending.contains(uid);
         let removed: Vec<StaticPod> = self

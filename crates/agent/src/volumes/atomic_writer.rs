@@ -117,7 +117,7 @@ fn contains_exactly(directory: &Directory, name: &Path, files: &Files) -> bool {
         && files.iter().all(|(path, file)| has_all(path, file))
 }
 
-/// Creates a symbolic link for the first part of each path, and removes those of files that are gone.
+/// Creates a symbolic link for the first part of each path, and removes those of removed files.
 fn update_links(directory: &Directory, files: &Files) -> io::Result<()> {
     let first = |path: &String| path.split('/').next().map(PathBuf::from);
     let names: BTreeSet<PathBuf> = files.keys().filter_map(first).collect();

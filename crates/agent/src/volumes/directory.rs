@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::confinement::user_namespaces::owners::Owners;
 
-/// Depth of directories for reading or deletion. Each level holds a descriptor.
+/// Maximum depth of directories for reading or deletion. Each level holds a descriptor.
 const DEPTH_MAX: usize = 64;
 /// Follow no symbolic link and stay below the directory.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
@@ -73,7 +73,7 @@ impl Directory {
     /// Opens the directory at a relative path, and creates missing parts of it.
     ///
     /// # Errors
-    /// `EINVAL` for a path with other parts than names; `ELOOP` or `ENOTDIR` for a symbolic link.
+    /// `EINVAL` for a path with parts other than names; `ELOOP` or `ENOTDIR` for a symbolic link.
     pub fn ensure_directory(&self, path: &Path, mode: u32) -> io::Result<Self> {
         let mut directory = self.clone_descriptor()?;
         for part in path.components() {
@@ -190,7 +190,7 @@ impl Directory {
         Ok(entries)
     }
 
-    /// Removes a name with everything below it. A symbolic link is removed itself. Succeeds if the name is gone.
+    /// Removes a name with everything below it. A symbolic link is removed itself. Succeeds if the name does not exist.
     ///
     /// # Errors
     /// `InvalidData` for a tree that is deeper than the agent creates, and those of `unlinkat(2)`.

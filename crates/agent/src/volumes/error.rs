@@ -1,4 +1,4 @@
-//! Errors of volumes.
+//! Reasons why a volume cannot be set up.
 
 use std::io;
 use std::path::{Path, PathBuf};

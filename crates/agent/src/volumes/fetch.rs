@@ -29,6 +29,7 @@ pub(super) struct FetchedSources {
     tokens: BTreeMap<String, Token>,
 }
 
+/// A token of a ServiceAccount, and the time of its last renewal.
 struct Token {
     text: String,
     renewed_at: Timestamp,
@@ -45,7 +46,7 @@ impl FetchedSources {
     /// Reads the sources again, and renews tokens that are due.
     ///
     /// # Errors
-    /// Errors of the API server. Missing objects are no error here.
+    /// Errors of the API server. Missing objects are not an error here.
     pub(super) async fn update(
         &mut self,
         client: &Client,

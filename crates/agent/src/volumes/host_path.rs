@@ -1,4 +1,4 @@
-//! `hostPath` volumes.
+//! `hostPath` volumes: existing or created files and directories of the node.
 
 use std::fs;
 use std::io;

@@ -11,7 +11,7 @@ use super::error::VolumeError;
 /// Default mode of files.
 const MODE_DEFAULT: u32 = 0o644;
 /// Maximum size of the files of one volume, with their paths. Items can repeat a key of a ConfigMap, which has up to a
-/// megabyte, ten thousands of times.
+/// megabyte, tens of thousands of times.
 const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
 /// ConfigMaps and Secrets by kind and name, with the bytes of their keys.

@@ -174,7 +174,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until the Pod is gone.
+    /// Waits until the Pod no longer exists.
     pub(crate) async fn wait_until_gone(&self, name: &str) -> Outcome {
         loop {
             match self.client.get::<Value>(&format!("{PODS}/{name}")).await {

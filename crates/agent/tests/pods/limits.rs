@@ -1,4 +1,4 @@
-//! Pods beyond their limits.
+//! Pods beyond their limits of memory, processes and disk space.
 
 use agent::resources::cgroups::Cgroups;
 use serde_json::{Value, json};

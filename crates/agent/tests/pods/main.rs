@@ -52,7 +52,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the first argument that is no flag. Flags of the test harness, such as `--show-output`, have no effect here.
+/// Returns the first argument that is not a flag. Flags of the test harness, such as `--show-output`, have no effect
+/// here.
 fn name_filter(arguments: &[String]) -> Option<&str> {
     arguments
         .iter()

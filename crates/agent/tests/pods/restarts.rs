@@ -26,7 +26,10 @@ pub(crate) async fn pods_survive_a_killed_agent(cluster: &mut Cluster) -> Outcom
     let after = cluster
         .wait_for_pod("kept", |pod| restarts(pod) > restarts(&before))
         .await?;
-    check(fs::read_to_string(&file)? == "started\n", "it was started again")?;
+    check(
+        fs::read_to_string(&file)? == "started\n",
+        "the container was started again",
+    )?;
     check(after["status"]["podIP"] == before["status"]["podIP"], &after)?;
     check(
         after["status"]["containerStatuses"][0]["restartCount"] == 0,

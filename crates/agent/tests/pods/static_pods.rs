@@ -61,7 +61,10 @@ pub(crate) async fn manifest_controls_its_pod(cluster: &mut Cluster) -> Outcome 
     cluster
         .wait_for_existing_pod(&name, |pod| pod["status"]["phase"] == "Running")
         .await?;
-    check(fs::read_to_string(&out)? == "first\n", "it was started again")?;
+    check(
+        fs::read_to_string(&out)? == "first\n",
+        "the container was started again",
+    )?;
 
     // A changed manifest is another Pod.
     let script = format!("echo second >>{}; sleep 1000", out.display());
@@ -102,7 +105,10 @@ pub(crate) async fn manifest_starts_a_pod_without_the_api(cluster: &mut Cluster)
         mirror["status"]["containerStatuses"][0]["restartCount"] == 0,
         &mirror,
     )?;
-    check(fs::read_to_string(&out)? == "started\n", "it was started again")?;
+    check(
+        fs::read_to_string(&out)? == "started\n",
+        "the container was started again",
+    )?;
     // A manifest that is removed while no agent runs ends its Pod, too.
     cluster.kill_agent()?;
     fs::remove_file(&path)?;

@@ -1,4 +1,4 @@
-//! Termination of Pods.
+//! Termination of Pods: hooks, signals, grace periods and termination messages.
 
 use std::fs;
 

@@ -52,7 +52,7 @@ pub(crate) async fn links_stay_inside_the_root(shell: &Path) -> Outcome {
         mounts: paths.iter().map(|path| mount(path)).collect(),
         ..in_root(image)
     };
-    // Links through the processes of the Pod end at files that are no directories, or stay in the image.
+    // Links through the processes of the Pod end at files that are not directories, or stay in the image.
     let started = pod.confined("main", SLEEP, confinement).await;
     check(
         fs::read_dir(target)?.next().is_none(),
@@ -129,7 +129,7 @@ pub(crate) async fn rejects_oversized_and_blocking_user_files(shell: &Path) -> O
     )?;
     let message = message_of(1).await?;
     check(
-        message.contains("/etc/passwd of the image: it is no regular file"),
+        message.contains("/etc/passwd of the image: it is not a regular file"),
         message,
     )?;
     fs::remove_file(&passwd)?;

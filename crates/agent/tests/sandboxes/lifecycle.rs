@@ -94,7 +94,7 @@ pub(crate) async fn exits_are_reported_and_names_are_reusable() -> Outcome {
         {
             Ok(())
         }
-        other => Err(format!("expected exit code {code}, got {other:?}")),
+        other => Err(format!("expected exit code {code}, found {other:?}")),
     };
     pod.shell("a", "echo out; echo wrong >&2; exit 3").await?;
     expect(pod.sandbox.next_event().await, 3, None)?;

@@ -478,7 +478,7 @@ fn needs_edge(service: &Service) -> bool {
 
 /// Returns the addresses that the assigner has recorded.
 pub(crate) fn assigned(service: &Service) -> BTreeSet<IpAddr> {
-    // Nodes have their own addresses anyway.
+    // Nodes already have their own addresses.
     let is_ours = |condition: &Condition| {
         condition.kind == ASSIGNED_CONDITION
             && condition.status == "True"

@@ -125,7 +125,10 @@ fn policy_local_limits_candidates_to_nodes_with_endpoints() {
     assert_eq!(preferred(&desired), [""; 0]);
     let ready = slice("s-1", "s", &[("a", true, true), ("b", false, true)]);
     assert_eq!(desired.apply_slice(&ready).len(), 1);
-    assert!(desired.apply_slice(&ready).is_empty(), "nothing is new");
+    assert!(
+        desired.apply_slice(&ready).is_empty(),
+        "an unchanged slice affects no address"
+    );
     assert_eq!(preferred(&desired), ["a"]);
     desired.apply_slice(&slice(
         "s-2",
@@ -135,7 +138,7 @@ fn policy_local_limits_candidates_to_nodes_with_endpoints() {
     assert_eq!(preferred(&desired), ["a", "c"]);
     desired.apply_slice(&slice("s-1", "s", &[("a", false, true)]));
     assert_eq!(desired.remove_slice(&ObjectKey::new("d", "s-2")).len(), 1);
-    assert_eq!(preferred(&desired), ["a"], "it still serves");
+    assert_eq!(preferred(&desired), ["a"], "a terminating endpoint still serves");
     desired.apply_slice(&slice("s-1", "s", &[("a", false, false)]));
     assert_eq!(preferred(&desired), [""; 0]);
 }
@@ -222,7 +225,11 @@ fn pools_select_nodes_by_labels() {
         .status
         .usage
         .push(api::object::AddressPoolUsage::default());
-    assert_eq!(desired.apply_pool(&counted), None, "nothing is new");
+    assert_eq!(
+        desired.apply_pool(&counted),
+        None,
+        "an unchanged object affects no address"
+    );
     assert_eq!(preferred(&desired, "192.0.2.1"), "");
     assert_eq!(preferred(&desired, "198.51.100.1"), "a b c");
     let touched = desired.apply_node(&node("b", false, json!({"role": "edge"})));
@@ -300,7 +307,11 @@ fn withholds_addresses_outside_of_pools() {
     let pool = json!({"metadata": {"name": "more"}, "spec": {"addresses": ["203.0.113.0/24"]}});
     let pool = serde_json::from_value(pool).unwrap();
     assert_eq!(desired.apply_pool(&pool).unwrap().len(), 1);
-    assert_eq!(desired.apply_pool(&pool), None, "nothing is new");
+    assert_eq!(
+        desired.apply_pool(&pool),
+        None,
+        "an unchanged object affects no address"
+    );
     assert!(desired.candidates(ip("203.0.113.7")).is_some());
     assert_eq!(desired.remove_pool("more").unwrap().len(), 1);
     assert_eq!(desired.candidates(ip("203.0.113.7")), None);
@@ -336,7 +347,7 @@ fn withholds_addresses_of_nodes_of_this_host_and_of_its_gateway() {
     assert_eq!(
         desired.set_host_addresses(none.clone(), some.clone()),
         none,
-        "nothing is new"
+        "an unchanged object affects no address"
     );
     assert_eq!(desired.set_host_addresses(none.clone(), none), some);
     assert!(desired.candidates(address).is_some());
@@ -375,7 +386,11 @@ fn announces_metallb_pools_as_their_advertisements_select() {
     let advertised = metallb(&[("a", on_edge)]);
     let affected = desired.apply_metallb(Arc::clone(&advertised));
     assert_eq!(affected, Some(BTreeSet::from([address])));
-    assert_eq!(desired.apply_metallb(advertised), None, "nothing is new");
+    assert_eq!(
+        desired.apply_metallb(advertised),
+        None,
+        "an unchanged object affects no address"
+    );
     assert_eq!(names(&desired.candidates(address).unwrap().preferred), ["b"]);
     assert_eq!(desired.pool_links().len(), 1);
 }

@@ -19,7 +19,7 @@ const FAMILIES: [RuleFamily; 2] = [RuleFamily::V4, RuleFamily::V6];
 const RULE_PRIORITY: u32 = 400;
 /// Priority of the rules that drop packets to an owner without a route: the kernel deletes routes of a link that goes down.
 const DROP_PRIORITY: u32 = 401;
-/// Routing protocol number of own rules and routes, as `ip route` shows it.
+/// Routing protocol number of Portolan's rules and routes, as `ip route` shows it.
 const PROTOCOL: u8 = 112;
 
 /// Reasons why the kernel does not match the desired state.

@@ -30,7 +30,7 @@ pub(crate) enum PodEgress {
     Routed {
         /// Node of the owner.
         node: NodeName,
-        /// Route to it.
+        /// Route to the owner.
         route: Action,
     },
     /// The packets are dropped.

@@ -58,6 +58,7 @@ impl EgressReport {
 #[derive(Debug, Default)]
 pub(crate) struct EgressReports(BTreeMap<ObjectKey, LastingState>);
 
+/// State of a Service, and the time of its last change.
 #[derive(Debug)]
 struct LastingState {
     state: ServiceEgress,

@@ -50,7 +50,7 @@ impl Election {
             // A node stops forwarding to this node before it announces its vote or its shutdown.
             peers.is(node, |peer| peer.is_leaving || peer.votes_for(now, address))
         };
-        // A former owner announces its release before it votes for another node. Dead nodes are not waited for.
+        // A former owner announces its release before it votes for another node. Failed nodes are not waited for.
         let is_attributed = |address: IpAddr| {
             let is_alive = |name: &NodeName| peers.is(name, |peer| peer.is_reachable(now));
             let is_granted = |holder: &LeaseHolder| holder.name != *own && is_alive(&holder.name);

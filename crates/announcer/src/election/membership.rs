@@ -47,7 +47,7 @@ pub(super) struct Membership {
     pub(super) pending: Option<Record>,
     /// Earliest time of the next write.
     pub(super) not_before: Time,
-    /// Earliest time of the next write of the own entry. It slows down two hosts with the same name, which
+    /// Earliest time of the next write of this node's entry. It slows down two hosts with the same name, which
     /// overwrite each other.
     pub(super) entry_not_before: Time,
     /// Time since which all members refuse candidates with an older list.

@@ -4,7 +4,7 @@
 //! A vote has two deadlines, one for the member and an earlier one for the candidate. A member that receives a probe
 //! leases its votes to the sender for [`crate::FENCING_INTERVAL`], on its own clock. Its next message confirms the
 //! lease. The candidate uses the votes until [`crate::VOTE_LEASE`] after *it sent* that probe, on its own clock. A
-//! starting process grants no votes for one fencing interval, because it does not know the votes of its predecessor.
+//! starting process grants no votes for one fencing interval, because it has no record of the votes of its predecessor.
 //! The interval is shorter in two cases: the list has never contained another node, or the predecessor reported the
 //! end of its votes.
 //!

@@ -10,7 +10,7 @@ use crate::handoff::previous_owners::Liveness;
 use crate::protocol::message::Echo;
 use crate::{MEMBERS_MAX, NodeName, Time};
 
-/// Maximum number of removed members whose last message is remembered. Each one is a deleted Node.
+/// Maximum number of removed members whose last message is kept. Each one is a deleted Node.
 const FORMER_PEERS_MAX: usize = 4 * MEMBERS_MAX;
 
 /// Members other than this node.
@@ -61,18 +61,18 @@ impl PeerTable {
     /// Returns the liveness of a node.
     pub(super) fn liveness(&self, now: Time, node: &NodeName) -> Liveness {
         match self.peers.get(node) {
-            None => Liveness::Gone,
+            None => Liveness::Removed,
             Some(peer) if peer.is_leaving => Liveness::Leaving,
-            Some(peer) => Liveness::Silent(peer.time_since_probe(now)),
+            Some(peer) => Liveness::WithoutMessage(peer.time_since_probe(now)),
         }
     }
 
-    /// Returns the liveness of a process. A process that another one has replaced is gone.
+    /// Returns the liveness of a process. A process that another one has replaced counts as removed.
     pub(super) fn process_liveness(&self, now: Time, process: &LeaseHolder) -> Liveness {
         if self.is(&process.name, |peer| peer.is_process(process.incarnation)) {
             self.liveness(now, &process.name)
         } else {
-            Liveness::Gone
+            Liveness::Removed
         }
     }
 

@@ -33,7 +33,7 @@ const REMOVAL_DELAY: Duration = Duration::from_secs(10);
 const TIE_BREAKER_AFTER: Duration = Duration::from_millis(300);
 /// Delay after a failed write.
 const WRITE_RETRY_DELAY: Duration = Duration::from_millis(300);
-/// Minimum delay between two writes of the own entry.
+/// Minimum delay between two writes of this node's entry.
 const ENTRY_WRITE_DELAY: Duration = Duration::from_secs(1);
 
 impl Election {

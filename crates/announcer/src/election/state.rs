@@ -253,7 +253,7 @@ impl Election {
         self.update(now);
     }
 
-    /// Gives up all remaining addresses at the end of the shutdown.
+    /// Releases all remaining addresses at the end of the shutdown.
     pub(crate) fn give_up(&mut self, now: Time) {
         self.candidates.clear();
         self.claims.are_stale = true;

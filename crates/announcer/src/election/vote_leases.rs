@@ -31,6 +31,7 @@ pub(crate) struct VoteLedger {
     generation: u64,
 }
 
+/// Lease of votes: its end, its generation, and the members that granted it.
 #[derive(Debug)]
 struct Lease {
     until: Time,

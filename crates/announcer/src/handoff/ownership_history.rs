@@ -78,7 +78,7 @@ enum ChainState {
     Complete,
     /// Packets after this time did not arrive here.
     BrokenSince(Time),
-    /// Packets are missing since an unknown time.
+    /// Packets have been missing since an unknown time.
     Unknown,
 }
 
@@ -114,9 +114,9 @@ impl Ownership {
             return;
         }
         let broken_at = self.hops().iter().filter_map(|hop| match liveness(hop) {
-            Liveness::Gone => Some(now.saturating_sub(REPLACED_WITHIN)),
+            Liveness::Removed => Some(now.saturating_sub(REPLACED_WITHIN)),
             Liveness::Leaving => Some(now.saturating_sub(UNANSWERED_MAX)),
-            Liveness::Silent(lasts) => (lasts > UNANSWERED_MAX).then(|| now.saturating_sub(lasts)),
+            Liveness::WithoutMessage(time) => (time > UNANSWERED_MAX).then(|| now.saturating_sub(time)),
         });
         let expired_at = self.ended.map(|ended| ended + FORWARDING_DURATION_MAX);
         let broken_at = broken_at
@@ -238,8 +238,8 @@ impl OwnershipHistory {
         }
     }
 
-    /// Returns the addresses for [`OwnershipHistory::restore_after_crash`]: owned ones, and former ones with
-    /// an incomplete chain.
+    /// Returns the addresses for [`OwnershipHistory::restore_after_crash`]: addresses that this node owns, and former
+    /// ones with an incomplete chain.
     pub(crate) fn persisted_addresses(&self) -> impl Iterator<Item = IpAddr> {
         let uncertain = self
             .by_address

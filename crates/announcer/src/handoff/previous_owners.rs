@@ -9,7 +9,7 @@
 //! starts to forward to a node that may forward back. A node does not forward back after it has granted its vote for
 //! the address to this node, or has announced its shutdown.
 //!
-//! A new owner may not know the previous owner yet, or may not forward to it yet. Until then the address is
+//! A new owner may not have identified the previous owner yet, or may not forward to it yet. Until then the address is
 //! *pending* ([`PreviousOwners::pending`]): packets of unknown connections are dropped, and TCP retransmits
 //! them. Otherwise the kernel would answer with a reset.
 
@@ -25,7 +25,7 @@ use crate::{ADDRESSES_MAX, NodeName, Time};
 mod tests;
 
 /// Maximum time without a message of a previous owner that did not announce its shutdown. Clients with connections
-/// through a failed node notice no earlier. A busy network or process costs no connection.
+/// through a failed node detect it no earlier. A busy network or process costs no connection.
 pub(crate) const UNANSWERED_MAX: Duration = Duration::from_secs(5);
 /// Time for which a new owner waits for the vote of the previous owner, and for messages that name it.
 pub(crate) const ATTRIBUTION_TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,9 +34,9 @@ pub(crate) const ATTRIBUTION_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
     /// Not a member, or replaced by another process.
-    Gone,
+    Removed,
     /// Without a message for this duration.
-    Silent(Duration),
+    WithoutMessage(Duration),
     /// Announced its shutdown and sent nothing since. Its kernel may keep running.
     Leaving,
 }
@@ -59,6 +59,7 @@ struct AddressOwners {
     forwarded_to: Option<PreviousOwner>,
 }
 
+/// Node that released an address, with the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PreviousOwner {
     node: NodeName,
@@ -186,8 +187,8 @@ impl PreviousOwners {
             .map(|owner| NodeName::clone(&owner.node))
             .collect();
         let has_failed = |node: &NodeName| match liveness(node) {
-            Liveness::Gone => true,
-            Liveness::Silent(lasts) => lasts > UNANSWERED_MAX,
+            Liveness::Removed => true,
+            Liveness::WithoutMessage(time) => time > UNANSWERED_MAX,
             Liveness::Leaving => false,
         };
         let failed: BTreeSet<NodeName> = nodes.into_iter().filter(has_failed).collect();

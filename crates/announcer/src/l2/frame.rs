@@ -119,7 +119,7 @@ pub fn read_arp_reply(frame: &[u8]) -> Option<(Ipv4Addr, HardwareAddress)> {
 }
 
 /// Encodes gratuitous announcements: `address` is at `own`. For IPv4 there is a request and a reply, because
-/// some devices learn only from one of them.
+/// some devices update their caches only from one of them.
 pub(crate) fn announcement(own: HardwareAddress, address: IpAddr) -> Vec<Vec<u8>> {
     match address {
         IpAddr::V4(address) => vec![

@@ -52,6 +52,7 @@ pub(crate) struct LinkSockets {
     pub(crate) requests: Receiver<ReceivedRequest>,
 }
 
+/// Link with an open socket.
 struct OpenLink {
     link: NetworkLink,
     socket: Arc<AsyncFd<PacketSocket>>,
@@ -336,7 +337,7 @@ fn restrict_kernel_arp(link: &str) {
     }
 }
 
-/// Queues requests until the socket fails, for instance because its link is gone.
+/// Queues requests until the socket fails, for instance because its link was removed.
 async fn read(socket: Arc<AsyncFd<PacketSocket>>, link: u32, sender: Sender<ReceivedRequest>) {
     let mut frame = [0; FRAME_BYTES_MAX];
     loop {

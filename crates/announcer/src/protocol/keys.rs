@@ -3,7 +3,7 @@
 //! Each process creates an X25519 key pair (RFC 7748) at startup and keeps the secret key in memory. The member list
 //! holds the public key alongside the incarnation of the process. HKDF-SHA-256 (RFC 5869) derives one key per
 //! direction from the shared secret of two processes. The key is bound to both names, both incarnations and the
-//! cluster. Therefore a reader of the member list learns no key, and no member can forge messages of another one.
+//! cluster. Therefore a reader of the member list gets no key, and no member can forge messages of another one.
 //! Messages from or to earlier processes fail authentication.
 
 use std::collections::HashMap;
@@ -61,12 +61,14 @@ pub struct Keyring {
     members: HashMap<NodeName, MemberKeys>,
 }
 
+/// Member with the keys of its messages.
 #[derive(Debug)]
 struct MemberKeys {
     member: Member,
     keys: Option<Keys>,
 }
 
+/// Keys of the two directions between two members.
 #[derive(Debug)]
 struct Keys {
     sending: Key,
@@ -177,6 +179,7 @@ impl Keyring {
     }
 }
 
+/// Length of a key, for its derivation.
 struct KeyLength;
 
 impl KeyType for KeyLength {

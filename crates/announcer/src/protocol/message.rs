@@ -346,6 +346,7 @@ impl VoteEntry {
     }
 }
 
+/// Reader of the fields of a message.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -81,6 +81,7 @@ pub(super) struct Announcer {
 }
 
 impl Announcer {
+    /// Starts the announcer of a node.
     pub(super) async fn start(
         client: Client,
         settings: Settings,

@@ -79,13 +79,13 @@ impl ForwardingControl {
         if election.forwarded().next().is_some() {
             match Connection::open().and_then(|mut connection| connection.neighbours()) {
                 Ok(neighbours) => {
-                    let silent: BTreeSet<_> = neighbours
+                    let unanswered_neighbours: BTreeSet<_> = neighbours
                         .iter()
                         .filter(|neighbour| neighbour.is_unanswered())
                         .map(|neighbour| (neighbour.link, neighbour.address))
                         .collect();
                     let hops = next_hops(election, sockets, desired)
-                        .filter(|(_, _, hop)| silent.contains(&(hop.link, hop.gateway)));
+                        .filter(|(_, _, hop)| unanswered_neighbours.contains(&(hop.link, hop.gateway)));
                     unanswered.extend(hops.map(|(_, node, _)| NodeName::clone(node)));
                 }
                 Err(error) => tracing::debug!(%error, "neighbours not listed"),

@@ -29,7 +29,7 @@ use crate::l2::links::LinkSelection;
 use crate::metrics::Metrics;
 use announcer::Announcer;
 
-/// Delay between two attempts to read the own Node.
+/// Delay between two attempts to read this Node.
 const NODE_RETRY_PERIOD: Duration = Duration::from_secs(1);
 
 /// Settings of an announcer.

@@ -1,6 +1,6 @@
 //! Takeover by a successor process of this node, which waits for the port of the probes.
 //!
-//! A starting process grants no votes for a fencing interval, because it does not know the votes of its predecessor.
+//! A starting process grants no votes for a fencing interval, because it has no record of the votes of its predecessor.
 //! A predecessor that exits by shutdown reports the time until which other nodes may use its votes. It sends the
 //! report over an abstract Unix socket to the process that waits for its port. It closes the connection when the port
 //! is free. A predecessor that is killed may have left a report ([`super::standing_report`]). A report is valid for a

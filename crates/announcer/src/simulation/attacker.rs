@@ -4,7 +4,7 @@
 use super::*;
 use crate::protocol::message::{Echo, Timestamp, VoteEntry};
 
-/// Most stored datagrams; above it, a random one is replaced.
+/// Maximum number of stored datagrams; above it, a random one is replaced.
 const KEPT_MAX: usize = 2_000;
 
 /// A datagram in transit.

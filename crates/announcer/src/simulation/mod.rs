@@ -39,6 +39,7 @@ pub(crate) fn milliseconds(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
+/// Event of the simulation.
 enum Event {
     Datagram {
         to: usize,
@@ -118,7 +119,7 @@ pub(crate) struct Cluster {
     /// Directions in which no datagram arrives.
     disconnected: BTreeSet<(usize, usize)>,
     pub(crate) loss: f64,
-    /// Share of lost API responses. The write counts, but its writer does not learn of it.
+    /// Share of lost API responses. The write counts, but its writer gets no response.
     pub(crate) response_loss: f64,
     record: Option<StoredRecord>,
     pub(crate) nodes: BTreeSet<NodeName>,
@@ -300,7 +301,7 @@ impl Cluster {
         self.hosts[node].is_unkeyed = false;
     }
 
-    /// Makes these nodes candidates for an address; all nodes learn it, sooner or later.
+    /// Makes these nodes candidates for an address; all nodes receive the change, sooner or later.
     pub(crate) fn set_candidates(&mut self, address: IpAddr, preferred: &[usize]) {
         let requirements = self
             .candidates
@@ -331,7 +332,7 @@ impl Cluster {
         }
     }
 
-    /// Removes an address; all nodes learn it, sooner or later.
+    /// Removes an address; all nodes receive the change, sooner or later.
     pub(crate) fn remove_address(&mut self, address: IpAddr) {
         self.candidates.remove(&address);
         for node in 0..self.size() {

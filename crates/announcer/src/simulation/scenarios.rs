@@ -101,7 +101,10 @@ fn new_owner_forwards_to_the_previous_owner() {
             cluster.set_candidates(address(0), &[to]);
             let end = cluster.now + Duration::from_secs(3);
             let is_there = |cluster: &Cluster| cluster.owners(address(0)) == [to];
-            assert!(cluster.run_until(end, is_there), "it moves at once, seed {seed}");
+            assert!(
+                cluster.run_until(end, is_there),
+                "the address moves at once, seed {seed}"
+            );
             cluster.run(Duration::from_secs(3));
             assert_owned(&cluster);
             let mut forwardings = forwardings;
@@ -112,7 +115,11 @@ fn new_owner_forwards_to_the_previous_owner() {
                 "seed {seed}"
             );
         }
-        assert_eq!(cluster.forwardings(address(1)).count(), 0, "it never moved");
+        assert_eq!(
+            cluster.forwardings(address(1)).count(),
+            0,
+            "the other address never moved"
+        );
     }
 }
 
@@ -162,11 +169,11 @@ fn unattributed_packets_are_dropped_or_forwarded_from_the_start() {
     assert_ne!(have_waited.get(), 0, "the seeds are not those that show it");
 }
 
-#[test]
-fn returning_owner_flushes_connections_that_ended_elsewhere() {
-    /// Event that takes the address from its owner temporarily.
-    type Disturbance = fn(&mut Cluster, usize);
-    let disturbances: [(&str, Disturbance, fn(ConntrackFlush) -> bool); 6] = [
+/// Event that takes an address from its owner temporarily: description, event, and check of the flush that follows.
+type Disturbance = (&'static str, fn(&mut Cluster, usize), fn(ConntrackFlush) -> bool);
+
+fn disturbances() -> [Disturbance; 6] {
+    [
         (
             "moved away",
             |cluster, first| {
@@ -230,8 +237,12 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
                 ConntrackFlush::Closed => false,
             },
         ),
-    ];
-    for (subject, disturb_owner, is_expected) in disturbances {
+    ]
+}
+
+#[test]
+fn returning_owner_flushes_connections_that_ended_elsewhere() {
+    for (subject, disturb_owner, is_expected) in disturbances() {
         // With seed 9 the frozen node regains its address before its own release message arrives, and flushes twice.
         for seed in 0..9 {
             let mut cluster = settled(seed, 3, 1);

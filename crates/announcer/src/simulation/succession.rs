@@ -66,7 +66,7 @@ impl Cluster {
         self.follow_up(node);
     }
 
-    /// Deletes the record; nodes learn it, sooner or later.
+    /// Deletes the record; nodes receive the deletion, sooner or later.
     fn delete_record(&mut self) {
         self.record = None;
         for node in 0..self.size() {
@@ -106,7 +106,7 @@ fn alone_again(seed: u64, addresses: u8) -> Cluster {
     cluster
 }
 
-/// Returns true if the first node knows that it is the only member.
+/// Returns true if the first node has a member list with itself as the only member.
 fn is_alone(cluster: &Cluster) -> bool {
     let election = cluster.hosts[0].election.as_ref();
     let record = election.and_then(Election::record);
@@ -199,7 +199,7 @@ fn standing_report_is_withdrawn_when_another_node_joins() {
     }
 }
 
-/// The founder of a new list granted votes by the former list, to a node that does not know the new one.
+/// The founder of a new list granted votes by the former list, to a node that has not received the new one.
 #[test]
 fn successor_of_a_founder_does_not_answer_beside_a_node_of_the_former_list() {
     let mut kept = 0;
@@ -221,7 +221,7 @@ fn successor_of_a_founder_does_not_answer_beside_a_node_of_the_former_list() {
     assert_ne!(kept, 0, "the seeds are not those that show it");
 }
 
-/// The predecessor granted votes to a node that is no member any more, and that does not know it yet.
+/// The predecessor granted votes to a node that is no longer a member, but has not received the new member list.
 #[test]
 fn successor_waits_for_the_votes_of_its_predecessor() {
     let mut kept = 0;

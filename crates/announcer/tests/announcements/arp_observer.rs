@@ -83,7 +83,7 @@ impl ArpObserver {
             }
             assert!(
                 Instant::now() < end,
-                "{address}: expected replies of {owner:?}, got {last:?}"
+                "{address}: expected replies of {owner:?}, found {last:?}"
             );
         }
     }

@@ -144,7 +144,7 @@ impl Connection {
             Ok(())
         } else {
             Err(std::io::Error::other(format!(
-                "expected a response of {}, got {:?}",
+                "expected a response of {}, found {:?}",
                 self.node,
                 answer.get(..40).unwrap_or(&answer)
             )))
@@ -197,7 +197,7 @@ pub(crate) fn serve(cluster: &Cluster, name: &str) {
     }
 }
 
-/// Echoes every line, and sends a last line at the end. Clients that only probed the owner may be gone.
+/// Echoes every line, and sends a last line at the end. Clients that only probed the owner may have disconnected.
 fn serve_connection(mut stream: &TcpStream, name: &str) {
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { return };

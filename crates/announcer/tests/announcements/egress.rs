@@ -51,8 +51,11 @@ impl Pod {
         let near = node.link_index(&near).expect("a link");
         let mut inside = Connection::open_in(&namespace).expect("a socket");
         let far = inside.link_index(&far).expect("a link");
-        node.change_link(near, &LinkChange::up()).expect("up");
-        inside.change_link(far, &LinkChange::up()).expect("up");
+        node.change_link(near, &LinkChange::up())
+            .expect("a link that is up");
+        inside
+            .change_link(far, &LinkChange::up())
+            .expect("a link that is up");
         for (address, gateway) in addresses.into_iter().zip(gateways) {
             inside.add_address(far, IpNet::from(address)).expect("an address");
             inside
@@ -83,7 +86,7 @@ impl Pod {
     }
 }
 
-/// Server that tells each client its address, and keeps all addresses.
+/// Server that sends each client its address, and keeps all addresses.
 #[derive(Clone, Default)]
 struct Sources(Arc<Mutex<BTreeSet<IpAddr>>>);
 

@@ -56,7 +56,7 @@ fn forged_messages_of_members_move_no_address() {
             "{:?}",
             observer.owners
         );
-        assert!(!observer.owners.is_empty(), "it is answered for");
+        assert!(!observer.owners.is_empty(), "no node answers for the address");
     });
 }
 

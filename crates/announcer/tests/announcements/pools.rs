@@ -185,8 +185,10 @@ fn connect_directly(cluster: &Cluster, node: &str) -> (LinkIndex, EthernetAddres
     let (here, _) = link_of(&outside.namespace, SECOND_LINK);
     let (there, hardware) = link_of(&node.namespace, SECOND_LINK);
     let mut far = Connection::open_in(&outside.namespace).expect("a connection");
-    far.change_link(here, &LinkChange::up()).expect("up");
-    near.change_link(there, &LinkChange::up()).expect("up");
+    far.change_link(here, &LinkChange::up())
+        .expect("a link that is up");
+    near.change_link(there, &LinkChange::up())
+        .expect("a link that is up");
     let route = Route::on_link(IpAddr::from(ADDRESS6).into(), here);
     far.add_route(&route).expect("a route");
     (here, hardware)

@@ -4,7 +4,7 @@
 //! A change could allow two owners if two lists were in use and each had a majority of its own. So new nodes are
 //! `joining` first: a majority of the members is needed, and a majority of both lists together. They become members
 //! when a majority of the members leases no more votes to nodes with an older list. Members whose Node object is
-//! deleted are removed at once. A deleted Node is gone, and a node that does not vote is part of no majority.
+//! deleted are removed at once. A deleted Node does not return, and a node that does not vote is part of no majority.
 //!
 //! An entry holds the address of the member's process and its public key, which authenticates its messages. Only the
 //! member itself changes its entry; Portolan's API server rejects other changes. The list contains no secret.
@@ -32,7 +32,7 @@ pub const NAMESPACE: &str = "kube-system";
 pub const NAME: &str = "portolan-announcer";
 /// Annotation of the Lease that holds the list as JSON.
 pub const ANNOTATION: &str = "portolan.dev/announcers";
-/// Most members. Each node sends ten probes per second to each other node.
+/// Maximum number of members. Each node sends ten probes per second to each other node.
 pub const MEMBERS_MAX: usize = 128;
 /// Version of the list and of the messages.
 const VERSION: u64 = 3;

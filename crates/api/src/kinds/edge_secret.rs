@@ -16,7 +16,7 @@ pub const ASSIGNED_CONDITION: &str = "portolan.dev/AddressAssigned";
 /// Reason of [`ASSIGNED_CONDITION`] if the addresses are those of nodes. They are not announced.
 pub const NODE_ADDRESSES_REASON: &str = "NodeAddresses";
 
-/// Secrets of one list. Edges read 20 Secrets a second, those of all namespaces in turn.
+/// Maximum number of Secrets of one list. Edges read 20 Secrets a second, those of all namespaces in turn.
 pub const SECRETS_MAX: usize = 100;
 /// Longest name of a Secret or namespace (RFC 1123 subdomain).
 const NAME_BYTES_MAX: usize = 253;

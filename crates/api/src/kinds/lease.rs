@@ -1,4 +1,4 @@
-//! Rules of Leases.
+//! Defaults and validation of Leases.
 
 use serde_json::{Value, json};
 

@@ -137,7 +137,7 @@ fn subresource(kind: &Kind, subresource: &Subresource) -> Value {
     resource
 }
 
-/// Returns the hash that tells clients which version is stored. It is the same on all servers that store this
+/// Returns the hash of the stored version, by which clients recognize it. It is the same on all servers that store this
 /// version.
 fn storage_version_hash(kind: &'static Kind) -> String {
     const HASH_BYTES: usize = 8;

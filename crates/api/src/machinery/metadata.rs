@@ -10,10 +10,10 @@ use crate::machinery::tree::{
 };
 use crate::machinery::{ip, names};
 
-/// Most bytes of all keys and values of annotations.
+/// Maximum number of bytes of all keys and values of annotations.
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
-/// Most errors for surplus controllers among the owners. Each message repeats the whole list, as upstream, so one for
-/// each owner would take gigabytes.
+/// Maximum number of errors for surplus controllers among the owners. Each message repeats the whole list, as upstream,
+/// so one for each owner would take gigabytes.
 const SURPLUS_CONTROLLERS_MAX: usize = 3;
 
 /// Form of a kind's names.

@@ -1,4 +1,4 @@
-//! kubeconfig files.
+//! kubeconfig files of the administrator and of components.
 
 use std::fmt::Write as _;
 use std::io;

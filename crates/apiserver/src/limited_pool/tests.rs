@@ -35,7 +35,7 @@ fn reserve_is_for_holders_with_access() {
 }
 
 #[test]
-fn holders_of_nothing_have_no_entry() {
+fn holders_without_permits_have_no_entry() {
     let mut pool = LimitedPool::new(BOUNDS);
     for holder in 0..1_000 {
         assert_eq!(pool.take(holder, 2, ReserveAccess::Common), Ok(()));

@@ -4,6 +4,7 @@ use telemetry::{MetricType, MetricsText};
 
 use crate::registry::service::{AllocationCounts, Allocators, DURATION_BOUNDS_US, RepairCounts, Usage};
 
+/// Writes the metrics of the allocators.
 pub(super) fn render(services: &Allocators, out: &mut MetricsText) {
     let usage = services.usage();
     render_addresses(&usage, out);
@@ -38,6 +39,7 @@ fn render_repairs(pool: &str, unit: &str, errors: &str, repairs: &RepairCounts, 
     out.sample(&name, "", repairs.failures);
 }
 
+/// Writes the metrics of cluster IPs.
 fn render_addresses(usage: &Usage, out: &mut MetricsText) {
     const PREFIX: &str = "kube_apiserver_clusterip_allocator";
     let name = format!("{PREFIX}_allocated_ips");

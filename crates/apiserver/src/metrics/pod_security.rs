@@ -4,6 +4,7 @@ use telemetry::{MetricType, MetricsText};
 
 use crate::registry::admission::PodSecurityCounts;
 
+/// Writes the metrics of Pod Security admission.
 pub(super) fn render(counts: &PodSecurityCounts, out: &mut MetricsText) {
     for (name, help, samples) in [
         (

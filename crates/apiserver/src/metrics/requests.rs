@@ -94,6 +94,7 @@ pub(crate) struct Requests {
     series: RwLock<HashMap<Label, Arc<Series>>>,
 }
 
+/// Metrics of requests with the same labels except the status code.
 struct Series {
     codes: [AtomicU64; CODES.len()],
     duration_seconds: Histogram,
@@ -112,14 +113,14 @@ impl Default for Series {
 
 impl Requests {
     /// Counts a completed request. `bytes` is the size of the response, if it is known.
-    pub(crate) fn completed(&self, label: Label, code: u16, took: Duration, bytes: Option<u64>) {
+    pub(crate) fn completed(&self, label: Label, code: u16, elapsed: Duration, bytes: Option<u64>) {
         let series = self.series(label);
         let code = CODES
             .iter()
             .position(|known| *known == code)
             .unwrap_or(CODES.len() - 1);
         series.codes[code].fetch_add(1, Ordering::Relaxed);
-        series.duration_seconds.observe(took.as_secs_f64());
+        series.duration_seconds.observe(elapsed.as_secs_f64());
         if let Some(bytes) = bytes {
             series.size_bytes.observe(bytes as f64);
         }
@@ -135,6 +136,7 @@ impl Requests {
         all.entry(label).or_default().clone()
     }
 
+    /// Writes the metrics of requests.
     pub(super) fn render(&self, out: &mut MetricsText) {
         let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<(String, &'static str, Arc<Series>)> = all

@@ -10,6 +10,7 @@ pub(crate) struct WatchCounts {
     by_kind: Vec<WatchCount>,
 }
 
+/// Open watches and sent events of a kind.
 #[derive(Default)]
 struct WatchCount {
     watches: AtomicI64,
@@ -52,6 +53,7 @@ impl WatchCounts {
         self.by_kind.get(at)
     }
 
+    /// Writes the metrics of watches.
     pub(super) fn render(&self, out: &mut MetricsText) {
         let each = || kind::all().iter().zip(&self.by_kind);
         let name = "apiserver_longrunning_requests";

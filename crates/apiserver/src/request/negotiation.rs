@@ -92,7 +92,7 @@ impl Encoding {
     }
 }
 
-/// Clauses of an Accept header that count. The parsed header lives as long as its request waits.
+/// Maximum number of clauses of an Accept header that are parsed. The parsed header lives as long as its request waits.
 const FORMS_MAX: usize = 64;
 
 /// Media types that every path serves.
@@ -334,7 +334,7 @@ pub(crate) fn accepts_aggregated_discovery(headers: &HeaderMap) -> bool {
                 parts.first() == Some(&"application/json")
                     && ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"]
                         .iter()
-                        .all(|wanted| parts.contains(wanted))
+                        .all(|requested| parts.contains(requested))
             })
         })
 }

@@ -15,7 +15,7 @@ pub(crate) struct RequestInfo {
     pub(crate) method: Method,
     uri: Uri,
     pub(crate) route: Route,
-    /// Verb on objects; `None` for other routes and for methods that are no verb.
+    /// Verb on objects; `None` for other routes and for methods that are not a verb.
     pub(crate) verb: Option<Verb>,
     pub(crate) query: Query,
     pub(crate) accept: Accept,

@@ -1,4 +1,4 @@
-//! Configuration of a server.
+//! Configuration of an API server.
 
 use std::collections::BTreeSet;
 use std::fmt;

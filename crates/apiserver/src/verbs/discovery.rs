@@ -141,7 +141,7 @@ fn openapi_document(
         };
         return Ok(tagged(&hash, headers, || response::redirect(&location)));
     }
-    let mut answer = tagged(&hash, headers, || {
+    let mut response = tagged(&hash, headers, || {
         let pieces = pieces
             .into_iter()
             .map(|piece| match piece {
@@ -152,13 +152,13 @@ fn openapi_document(
         response::pieces(pieces, Encoding::Json)
     });
     if !requested.is_empty() {
-        let headers = answer.headers_mut();
+        let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
         if let Some(expires) = in_a_year() {
             headers.insert(EXPIRES, expires);
         }
     }
-    Ok(answer)
+    Ok(response)
 }
 
 /// Returns the time in a year as a header.
@@ -198,18 +198,18 @@ fn tagged(hash: &str, headers: &HeaderMap, document: impl FnOnce() -> ApiRespons
         tags.split(',')
             .any(|client_tag| client_tag.trim().trim_start_matches("W/") == tag)
     });
-    let mut answer = if is_current {
+    let mut response = if is_current {
         response::not_modified()
     } else {
         document()
     };
     if let Ok(tag) = HeaderValue::from_str(&tag) {
-        answer.headers_mut().insert(ETAG, tag);
+        response.headers_mut().insert(ETAG, tag);
     }
-    answer
+    response
         .headers_mut()
         .append(VARY, HeaderValue::from_static("Accept"));
-    answer
+    response
 }
 
 fn aggregated(tree: &Value) -> ApiResponse {

@@ -112,6 +112,7 @@ impl Handler {
         }
     }
 
+    /// Admits a request, and responds according to its route.
     async fn dispatch(
         self: Arc<Self>,
         mut info: RequestInfo,
@@ -247,6 +248,7 @@ impl Handler {
         }
     }
 
+    /// Performs an operation that is authorized.
     async fn perform(
         self: Arc<Self>,
         operation: Operation,

@@ -63,7 +63,7 @@ async fn pages_contain_the_whole_list() {
 }
 
 #[tokio::test]
-async fn pages_are_consistent() {
+async fn pages_of_a_list_have_one_revision() {
     let api = api_with_config_maps(4).await;
     let first = api.get(&format!("{}?limit=2", config_maps(""))).await.expect(200);
     api.delete(&config_maps("cm-03")).await.expect(200);

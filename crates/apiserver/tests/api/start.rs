@@ -183,7 +183,7 @@ async fn default_service_cidr_follows_the_flag_or_its_difference_is_reported() {
         .restart_with_ranges(&["10.96.0.0/16", "fd00:10:96::/112"])
         .await;
     assert_eq!(api.get(path).await.expect(200)["spec"]["cidrs"], both);
-    assert_eq!(reasons(&api).await, 1, "the upgrade is no difference");
+    assert_eq!(reasons(&api).await, 1, "the upgrade is not a difference");
 }
 
 /// KSVC-02.

@@ -152,7 +152,7 @@ async fn lists_of_any_version_are_whole() {
 }
 
 #[tokio::test]
-async fn versions_that_are_no_numbers_have_the_failures_of_upstream() {
+async fn versions_that_are_not_numbers_have_the_failures_of_upstream() {
     let api = with_object().await;
     let fault = "strconv.ParseUint: parsing \"x\": invalid syntax";
     let in_query = format!("resourceVersion: Invalid value: \"x\": {fault}");

@@ -184,6 +184,7 @@ impl Reading {
         self.apply(row, value, values);
     }
 
+    /// Reads the value of an annotation into `values`, or records its fault.
     fn apply(&mut self, row: &'static Row, value: &str, values: &mut AnnotationValues) {
         let annotation = Annotation {
             name: row.name,

@@ -122,6 +122,7 @@ enum WatchEvent {
     Slice(Event<EndpointSlice>),
 }
 
+/// Watches and state of the running assigner.
 struct Controller {
     services: Watch<Service>,
     pools: Watch<AddressPool>,

@@ -46,13 +46,13 @@ impl Metrics {
     }
 
     /// Records the latency until all Services were updated after a change of nodes.
-    pub(crate) fn nodes_synced(&self, took: Duration) {
-        self.node_syncs.observe(took.as_secs_f64());
+    pub(crate) fn nodes_synced(&self, elapsed: Duration) {
+        self.node_syncs.observe(elapsed.as_secs_f64());
     }
 
     /// Records the latency of one update after a change of nodes.
-    pub(crate) fn host_updated(&self, took: Duration) {
-        self.host_updates.observe(took.as_secs_f64());
+    pub(crate) fn host_updated(&self, elapsed: Duration) {
+        self.host_updates.observe(elapsed.as_secs_f64());
     }
 
     /// Sets the usage of a pool, or removes the pool.

@@ -128,6 +128,7 @@ impl AssignerState {
         }
     }
 
+    /// Returns the addresses that a Service gets, with the findings about its annotations.
     fn assignment(&mut self, key: &ObjectKey, service: &Service) -> (Assignment, Findings) {
         let mut reading = annotations::read(service);
         let mode = self.mode(&reading);

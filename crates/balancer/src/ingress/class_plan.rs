@@ -12,9 +12,9 @@ use edge::routes::PathMatching;
 
 use super::SSL_REDIRECT_ANNOTATION;
 
-/// Routes of a host. Each request is compared with them in turn.
+/// Maximum number of routes of a host. Each request is compared with them in turn.
 const ROUTES_MAX: usize = 1_000;
-/// Secrets of one namespace. Edges read 20 Secrets a second, those of all namespaces in turn.
+/// Maximum number of Secrets of one namespace. Edges read 20 Secrets a second, those of all namespaces in turn.
 const SECRETS_MAX: usize = 1_000;
 
 /// Namespaces of hosts.
@@ -86,7 +86,7 @@ pub struct BackendPlan {
 pub enum Problem {
     /// The host belongs to another namespace.
     HostConflict(String),
-    /// A backend is no Service.
+    /// A backend is not a Service.
     ResourceBackend,
     /// The host has more routes than are served.
     TooManyRoutes(String),

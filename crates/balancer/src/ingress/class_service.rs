@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// Namespace of the Services of classes.
 pub const NAMESPACE: &str = "kube-system";
-/// Beginning of their names; the name of the class follows.
+/// Prefix of their names; the name of the class follows.
 const NAME_PREFIX: &str = "ingress-";
 /// Longest name of a Service.
 const NAME_BYTES_MAX: usize = 63;

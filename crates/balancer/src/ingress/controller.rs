@@ -254,6 +254,7 @@ impl Reconciler for IngressController {
         }
     }
 
+    /// Updates the caches by an event, and queues the classes that depend on it.
     fn apply_change(&mut self, change: Change, queue: &mut Queue<Subject>, now: Instant) {
         match change {
             Change::Class(Event::Applied(class)) => {

@@ -1,4 +1,4 @@
-//! Secrets, read by name.
+//! Reads of Secrets by name, and the reasons why they fail.
 
 use api::object::{Labels, ObjectKey, ObjectMeta};
 use base64::Engine as _;

@@ -17,7 +17,7 @@ pub type Addresses = BTreeSet<IpAddr>;
 /// Settings of a node's edge server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Name of the own Node.
+    /// Name of this Node.
     pub node_name: String,
     /// Addresses that this node announces; the value is `None` until the announcer starts. Without a
     /// receiver, the node owns all addresses, because the network routes them here.

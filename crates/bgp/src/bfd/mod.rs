@@ -60,7 +60,7 @@ pub struct Session {
     transmit_due: Option<Time>,
     /// A parameter has changed since the peer last confirmed.
     polls: bool,
-    /// The peer asks for a confirmation.
+    /// The peer requests a confirmation.
     must_confirm: bool,
     /// The session was up and lost the peer.
     has_lost: bool,
@@ -91,7 +91,7 @@ impl Session {
     }
 
     /// Returns true if the session has lost the peer since the last call. It was up, and the detection time
-    /// expired or the peer reported a failure. The end of the session by an administrator of either side is no loss
+    /// expired or the peer reported a failure. The end of the session by an administrator of either side is not a loss
     /// (RFC 5882).
     pub fn take_loss(&mut self) -> bool {
         std::mem::take(&mut self.has_lost)
@@ -223,7 +223,7 @@ impl Session {
         if self.echo.as_ref().is_some_and(|echo| echo.has_failed(now)) {
             self.has_lost = true;
             self.set_state(State::Down, Diagnostic::EchoFailed);
-            // The peer learns the reason at once.
+            // The peer receives the reason at once.
             self.transmit_due = Some(now);
         }
         if self.transmit_due.is_none_or(|due| due > now) {
@@ -243,7 +243,7 @@ impl Session {
         Some(packet)
     }
 
-    /// Ends the session; returns the packet that tells the peer.
+    /// Ends the session; returns the packet that informs the peer.
     pub fn shut_down(&mut self) -> Packet {
         self.set_state(State::AdminDown, Diagnostic::AdministrativelyDown);
         self.transmit_due = None;

@@ -43,11 +43,11 @@ pub struct Packet {
     pub state: State,
     /// Reason of its last change.
     pub diagnostic: Diagnostic,
-    /// The sender asks for a packet with `is_final`.
+    /// The sender requests a packet with `is_final`.
     pub is_poll: bool,
     /// Response to a packet with `is_poll`.
     pub is_final: bool,
-    /// Number of missed packets after which the receiver sees the session as down.
+    /// Number of missed packets after which the receiver declares the session down.
     pub detect_multiplier: u8,
     /// Number of the session for the sender.
     pub my_discriminator: u32,

@@ -93,7 +93,7 @@ fn recovers_after_any_losses() {
 }
 
 #[test]
-fn shut_down_takes_the_peer_down() {
+fn shutdown_ends_the_session_of_the_peer() {
     let (mut sessions, mut now) = (pair(false), Time::ZERO);
     run(&mut sessions, &mut now, Duration::from_secs(4), || true);
     let packet = sessions[0].shut_down();

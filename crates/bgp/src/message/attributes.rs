@@ -108,7 +108,7 @@ pub(super) fn flags_of(kind: u8) -> u8 {
     }
 }
 
-/// Returns true if this speaker knows the type.
+/// Returns true if this speaker supports the type.
 fn is_known(kind: u8) -> bool {
     matches!(kind, ORIGIN..=CLUSTER_LIST | MP_REACH..=AS4_AGGREGATOR | LARGE_COMMUNITIES)
 }

@@ -18,7 +18,7 @@ const RESTART_SECONDS: u16 = 0x0fff;
 /// Bit of a preserved forwarding state.
 const FORWARDING: u8 = 0x80;
 
-/// Capabilities of a speaker, as far as this one knows them.
+/// Capabilities of a speaker that this implementation supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Families with a multiprotocol capability (RFC 4760).
@@ -38,7 +38,7 @@ pub struct Capabilities {
 pub struct GracefulRestart {
     /// True if the speaker has restarted.
     pub is_restarted: bool,
-    /// True if routes survive NOTIFICATIONs that are no hard reset (RFC 8538).
+    /// True if routes survive NOTIFICATIONs that are not a hard reset (RFC 8538).
     pub has_notifications: bool,
     /// Time in seconds for which the peer keeps the routes, at most 4,095.
     pub restart_seconds: u16,

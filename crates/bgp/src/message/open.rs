@@ -60,6 +60,7 @@ impl Open {
         })
     }
 
+    /// Encodes the message without its header.
     pub(super) fn encode(&self) -> Vec<u8> {
         let two_octet_as = u16::try_from(self.autonomous_system).unwrap_or(AS_TRANS);
         let mut body = vec![VERSION];
@@ -67,7 +68,7 @@ impl Open {
         body.extend_from_slice(&self.hold_seconds.to_be_bytes());
         body.extend_from_slice(&self.identifier.octets());
         let capabilities = self.capabilities.encode();
-        // Two families and the other capabilities have less than 100 octets.
+        // Two families and the other capabilities have fewer than 100 bytes.
         let length = u8::try_from(capabilities.len()).unwrap_or(0);
         if length == 0 {
             body.push(0);

@@ -118,7 +118,7 @@ impl Advertised {
         excess
     }
 
-    /// Forgets the routes that the peer has, after a new session.
+    /// Drops the record of the routes that the peer has, after a new session.
     pub fn reset(&mut self) {
         self.sent.clear();
         self.refreshes.clear();

@@ -2,7 +2,7 @@
 //!
 //! A [`Peer`] owns at most two connections: one that it opened, and one that the peer opened. It closes one of them
 //! when they collide. Inputs are connections, bytes and time; outputs are [`Action`]s, which the caller takes after
-//! each input. The caller asks for UPDATEs with [`Peer::next_update`] when its write buffer has space, so a peer that
+//! each input. The caller requests UPDATEs with [`Peer::next_update`] when its write buffer has space, so a peer that
 //! reads slowly delays only itself.
 //!
 //! The state machine differs from the RFC in two points. Attempts to connect follow a back-off with jitter up to the
@@ -160,7 +160,7 @@ impl Peer {
                 SessionError::Closed("the peer opened another one".to_owned()),
             );
         }
-        // Of two connections of the peer without a session, it knows the newer one.
+        // The peer has opened another connection, so it no longer uses the earlier one without a session.
         if let Some(before) = self.find(Initiator::Peer) {
             self.remove(before);
         }

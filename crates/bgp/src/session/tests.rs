@@ -142,7 +142,7 @@ fn opens_with_capabilities_and_announces() {
         announced.extend(update.announced);
         ends.extend(update.end_of_routes);
     }
-    // The route of IPv6 has no next hop, and the peer does not speak IPv6.
+    // The route of IPv6 has no next hop, and the peer does not support IPv6.
     assert_eq!(announced, &prefixes[..1]);
     assert_eq!(ends, [Family::Ipv4]);
     peer.received(Time::ZERO, id, &encode::route_refresh(Family::Ipv4));

@@ -4,7 +4,7 @@ use super::picture::{Picture, Section, place_title, state};
 use super::text::{dot, shortened};
 use crate::view::rows::Health;
 
-/// Maximum of characters of a label.
+/// Maximum number of characters of a label.
 const LABEL_CHARACTERS_MAX: usize = 120;
 
 /// Returns the graph of a picture.
@@ -26,6 +26,7 @@ pub fn render(picture: &Picture) -> String {
     graph
 }
 
+/// Returns the lines of a Service, with the number `index` in the identifiers.
 fn lines_of(index: usize, section: &Section) -> String {
     let shape = &section.row.shape;
     let service = format!("s{index}");

@@ -78,7 +78,7 @@ pub(super) struct Line {
     pub from: (u32, u32),
     /// End.
     pub to: (u32, u32),
-    /// Health of what it leads to.
+    /// Health of the destination.
     pub health: Health,
 }
 

@@ -3,7 +3,7 @@
 use super::picture::{Picture, Section, health, place_title, symbol};
 use super::text::{mermaid, shortened};
 
-/// Maximum of characters of a label.
+/// Maximum number of characters of a label.
 const LABEL_CHARACTERS_MAX: usize = 120;
 
 /// Returns the flowchart of a picture.
@@ -29,6 +29,7 @@ pub fn render(picture: &Picture) -> String {
     chart
 }
 
+/// Returns the lines of a Service, with the number `index` in the identifiers.
 fn lines_of(index: usize, section: &Section) -> String {
     let shape = &section.row.shape;
     let service = format!("s{index}");

@@ -1,4 +1,4 @@
-//! Content of a drawing.
+//! Content of a drawing: selected Services, sections, nodes and their health.
 
 use api::object::ObjectKey;
 use jiff::Timestamp;
@@ -9,13 +9,13 @@ use crate::view::model::Model;
 use crate::view::rows::{FrontendKind, Health, ServiceRow, Totals};
 use crate::view::traffic::{ClientKind, ClientRow};
 
-/// Maximum of Services of a drawing: a larger one is not readable.
+/// Maximum number of Services of a drawing: a larger one is not readable.
 pub const SERVICES_MAX: usize = 60;
-/// Maximum of endpoints of a Service.
+/// Maximum number of endpoints of a Service.
 pub const ENDPOINTS_MAX: usize = 24;
-/// Maximum of frontends of a Service.
+/// Maximum number of frontends of a Service.
 pub const FRONTENDS_MAX: usize = 8;
-/// Maximum of clients of a Service.
+/// Maximum number of clients of a Service.
 pub const CLIENTS_MAX: usize = 6;
 
 /// Services to draw.

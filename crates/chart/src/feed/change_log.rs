@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::view::rows::Change;
 
-/// Maximum of changes of the log: one minute with 4 each second.
+/// Maximum number of changes of the log: one minute with 4 each second.
 pub const CHANGES_MAX: usize = 240;
 /// Maximum memory of the log in bytes: some changes of 500 Services each, which follow each other while caches are filled.
 pub const BYTES_MAX: usize = 8 << 20;

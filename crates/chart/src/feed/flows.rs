@@ -25,20 +25,21 @@ const RETRY_PERIOD: Duration = Duration::from_secs(30);
 const INTERVAL_MILLISECONDS: u32 = 1_000;
 /// Time for a report.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Reports that are read at once.
+/// Maximum number of reports that are read at once.
 const CONCURRENT_MAX: usize = 16;
-/// Maximum of Nodes whose reports are read. Each report may have some megabytes.
+/// Maximum number of Nodes whose reports are read. Each report may have a few megabytes.
 const NODES_MAX: usize = 500;
 /// Services, endpoints and clients of a report that are kept: 5 MiB. A node reports at most 1,000 Services with 32
 /// clients each.
 const ROWS_OF_NODE_MAX: usize = 50_000;
-/// Endpoints of a Service with traffic that are kept, those of all nodes together: as many as the page shows.
+/// Maximum number of endpoints of a Service with traffic that are kept, those of all nodes together: as many as the
+/// page shows.
 const ENDPOINTS_OF_SERVICE_MAX: usize = 1_000;
 /// Status code of a busy server or agent.
 const TOO_MANY_REQUESTS: u16 = 429;
 /// Time until the next attempt after that.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
-/// Maximum of addresses of endpoints of a client.
+/// Maximum number of addresses of endpoints of a client.
 const CLIENT_ENDPOINTS_MAX: usize = 20;
 /// Largest rate that is shown: reports of nodes may state any number.
 const RATE_MAX: f64 = 1e15;

@@ -18,7 +18,7 @@ use crate::reduction::reduce;
 const PERIOD: Duration = Duration::from_secs(60);
 /// Objects of one page of a list.
 const PAGE_OBJECTS: usize = 500;
-/// Maximum of pages of a list: 100,000 objects. A kind with more is unknown to the examinations.
+/// Maximum number of pages of a list: 100,000 objects. A kind with more is unknown to the examinations.
 const PAGES_MAX: usize = 200;
 
 /// Kinds that the map reads with the rights of a user, with the watched ones first. ConfigMaps, Secrets and Events are

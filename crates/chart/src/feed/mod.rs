@@ -93,7 +93,7 @@ impl Feed {
         }
     }
 
-    /// Fills the caches while there are readers, and drops them some minutes after the last one. Never returns.
+    /// Fills the caches while there are readers, and drops them a few minutes after the last one. Never returns.
     pub async fn run(&self) {
         loop {
             self.demand.requested().await;

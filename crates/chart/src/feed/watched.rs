@@ -24,7 +24,7 @@ pub const WATCHED: [Kind; 5] = [
     Kind::Namespace,
 ];
 
-/// Maximum of Events that are applied under one lock.
+/// Maximum number of watch events that are applied under one lock.
 const BATCH_EVENTS_MAX: usize = 1_000;
 
 /// Kind whose changes concern the model.

@@ -12,7 +12,7 @@ use super::response::Refusal;
 use super::secrets::{Digest, NoRandomNumbers, new_secret};
 use crate::feed::KINDS_OF_COMPONENT;
 
-/// Maximum of bytes of a bearer token. ServiceAccount tokens have about 1 kB.
+/// Maximum number of bytes of a bearer token. ServiceAccount tokens have about 1 kB.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
 /// Way in which a user logged in.
@@ -48,7 +48,7 @@ pub enum Access {
         /// Shows the next secret.
         announce: Announce,
     },
-    /// Bearer tokens, with which the API is asked about the user's rights.
+    /// Bearer tokens, with which the API server is queried for the rights of the user.
     Token {
         /// Address and CA of the API server, without credentials.
         server: Box<Config>,
@@ -186,8 +186,8 @@ async fn review(server: &Config, token: &str) -> Result<User, Refusal> {
 pub async fn user_name(client: &Client) -> Result<String, ClientError> {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-    let answer = client.request(Method::POST, path, JSON, Some(&review)).await?;
-    let name = answer["status"]["userInfo"]["username"].as_str();
+    let response = client.request(Method::POST, path, JSON, Some(&review)).await?;
+    let name = response["status"]["userInfo"]["username"].as_str();
     Ok(name.unwrap_or_default().to_owned())
 }
 
@@ -210,8 +210,8 @@ async fn is_allowed(client: &Client, attributes: Value) -> Result<bool, ClientEr
         "spec": {"resourceAttributes": attributes},
     });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-    let answer: Value = client.request(Method::POST, path, JSON, Some(&review)).await?;
-    Ok(answer["status"]["allowed"] == true)
+    let response: Value = client.request(Method::POST, path, JSON, Some(&review)).await?;
+    Ok(response["status"]["allowed"] == true)
 }
 
 fn refusal(error: &ClientError) -> Refusal {

@@ -27,6 +27,7 @@ pub(super) struct Asset {
     encoded: OnceLock<Encoded>,
 }
 
+/// Form of a file in responses.
 #[derive(Debug)]
 struct Encoded {
     etag: HeaderValue,

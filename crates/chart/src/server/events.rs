@@ -22,7 +22,7 @@ use crate::feed::change_log::Following;
 
 /// Time without changes after which a comment keeps the connection open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Maximum of streams of all sessions.
+/// Maximum number of streams of all sessions.
 pub(super) const STREAMS_MAX: usize = 64;
 /// Comment of the stream, which readers ignore.
 const COMMENT: &str = ": keep-alive\n\n";

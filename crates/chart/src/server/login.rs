@@ -1,4 +1,4 @@
-//! Begin and end of sessions.
+//! Requests that show, begin and end sessions.
 
 use std::sync::PoisonError;
 
@@ -12,7 +12,7 @@ use tokio::time::{Duration, Instant, timeout};
 use super::response::{Body, Refusal, empty, json_of};
 use super::shared_state::SharedState;
 
-/// Maximum of bytes of the body of a login: a token with its JSON.
+/// Maximum number of bytes of the body of a login: a token with its JSON.
 const BODY_BYTES_MAX: usize = 32 << 10;
 /// Time for the body of a login to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);

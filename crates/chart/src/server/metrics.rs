@@ -6,6 +6,7 @@ use http::StatusCode;
 use telemetry::{MetricType, MetricsText};
 
 use super::shared_state::SharedState;
+use crate::feed::FeedMetrics;
 
 /// Classes of status codes that requests are counted by.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
@@ -59,8 +60,20 @@ impl Metrics {
 /// Returns the metrics in the Prometheus text format.
 pub(super) fn render(state: &SharedState) -> String {
     let mut text = MetricsText::default();
-    let (metrics, feed_metrics) = (&state.metrics, state.feed.metrics());
-    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let feed_metrics = state.feed.metrics();
+    write_requests(&state.metrics, &mut text);
+    write_gauges(state, feed_metrics, &mut text);
+    write_counters(&state.metrics, feed_metrics, &mut text);
+    telemetry::write_process(&mut text);
+    text.finish()
+}
+
+fn count(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+/// Writes the numbers of requests and logins.
+fn write_requests(metrics: &Metrics, text: &mut MetricsText) {
     let name = "portolan_chart_requests_total";
     text.family(
         name,
@@ -74,6 +87,9 @@ pub(super) fn render(state: &SharedState) -> String {
     text.family(name, MetricType::Counter, "Number of logins by result.");
     text.sample(name, "result=\"success\"", count(&metrics.logins));
     text.sample(name, "result=\"error\"", count(&metrics.failed_logins));
+}
+
+fn write_gauges(state: &SharedState, feed_metrics: FeedMetrics, text: &mut MetricsText) {
     let mut gauge = |name, help, value: usize| text.single(name, MetricType::Gauge, help, value);
     gauge(
         "portolan_chart_sessions",
@@ -105,6 +121,9 @@ pub(super) fn render(state: &SharedState) -> String {
         "Memory of the recent changes in bytes.",
         feed_metrics.change_bytes,
     );
+}
+
+fn write_counters(metrics: &Metrics, feed_metrics: FeedMetrics, text: &mut MetricsText) {
     let mut counter = |name, help, value: u64| text.single(name, MetricType::Counter, help, value);
     counter(
         "portolan_chart_examinations_total",
@@ -131,6 +150,4 @@ pub(super) fn render(state: &SharedState) -> String {
         "Number of readers that fell behind and took a new snapshot.",
         count(&metrics.reloads),
     );
-    telemetry::write_process(&mut text);
-    text.finish()
 }

@@ -1,9 +1,9 @@
 //! Parameters in the query of a URL.
 
-/// Maximum of bytes of a parameter: a trace needs two names.
+/// Maximum number of bytes of a parameter: a trace needs two names.
 const VALUE_BYTES_MAX: usize = 2_048;
 
-/// Returns the decoded value of a parameter. `None` if it is absent, too long or no UTF-8.
+/// Returns the decoded value of a parameter. `None` if it is absent, too long, or not UTF-8.
 pub(super) fn parameter(query: &str, name: &str) -> Option<String> {
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let (_, value) = pairs.find(|(found, _)| *found == name)?;

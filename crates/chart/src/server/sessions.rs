@@ -16,13 +16,13 @@ use super::secrets::{Digest, NoRandomNumbers, new_secret};
 const LIFETIME: Duration = Duration::from_secs(8 * 3_600);
 /// Time after which a token is checked again: with a revoked one, the session ends within a minute.
 const CHECK_PERIOD: Duration = Duration::from_secs(60);
-/// Maximum of sessions. With more, the user with the most sessions loses the one that began first.
+/// Maximum number of sessions. With more, the user with the most sessions loses the one that began first.
 pub const SESSIONS_MAX: usize = 64;
-/// Maximum of sessions of one user. With more, the one that began first ends.
+/// Maximum number of sessions of one user. With more, the one that began first ends.
 pub const SESSIONS_OF_USER_MAX: usize = 8;
-/// Maximum of responses of one user that are sent at the same time: half of all. A page reads up to 6 at a time.
+/// Maximum number of responses of one user that are sent at the same time: half of all. A page reads up to 6 at a time.
 const RESPONSES_OF_USER_MAX: usize = 16;
-/// Maximum of streams of one user: half of all. Each tab of a browser has one.
+/// Maximum number of streams of one user: half of all. Each tab of a browser has one.
 const STREAMS_OF_USER_MAX: usize = 32;
 /// Requests of a session each second and at once. A page sends a few for each click.
 const REQUESTS: (f64, f64) = (20.0, 100.0);

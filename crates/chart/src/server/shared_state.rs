@@ -13,10 +13,10 @@ use crate::feed::Feed;
 
 /// Logins of all clients: rate per second, and burst. Each one sends about twelve access reviews to the API.
 const LOGINS: (f64, f64) = (2.0, 20.0);
-/// Traces that are computed at once.
+/// Maximum number of traces that are computed at once.
 const TRACES_MAX: usize = 2;
 
-/// Maximum of responses that are sent at the same time. The snapshot of 10,000 Services has some megabytes.
+/// Maximum number of responses that are sent at the same time. The snapshot of 10,000 Services has a few megabytes.
 const RESPONSES_MAX: usize = 32;
 
 /// State that all requests share.

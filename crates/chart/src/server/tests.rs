@@ -292,7 +292,7 @@ async fn cluster_is_unreadable_without_a_session() {
 }
 
 #[tokio::test]
-async fn secret_works_once_and_the_session_ends() {
+async fn secret_opens_one_session_which_expires() {
     let chart = Chart::start(Vec::new()).await;
     let secret = chart.secret();
     assert_eq!(status(&chart.post_token("wrong").await), 401);

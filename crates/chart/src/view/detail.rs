@@ -11,9 +11,9 @@ use super::objects::Objects;
 use super::rows::ServiceRow;
 use super::traffic::{ClientRow, ServiceTraffic};
 
-/// Maximum of endpoints of a detail.
+/// Maximum number of endpoints of a detail.
 pub const ENDPOINTS_MAX: usize = 1_000;
-/// Maximum of labels of a detail.
+/// Maximum number of labels of a detail.
 const LABELS_MAX: usize = 100;
 
 /// Traffic policies of a Service.

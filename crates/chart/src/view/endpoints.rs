@@ -1,4 +1,4 @@
-//! Endpoints of a Service.
+//! Endpoints of a Service: counts, and rows with traffic.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::objects::Objects;
 use super::traffic::Traffic;
 
-/// Maximum of bytes of the ports of an endpoint.
+/// Maximum number of bytes of the ports of an endpoint.
 const PORTS_BYTES_MAX: usize = 1_024;
 
 /// Numbers of endpoints. An endpoint with several addresses, such as one of each family, counts once.
@@ -23,7 +23,7 @@ pub struct EndpointCounts {
     pub terminating: u32,
     /// All endpoints.
     pub total: u32,
-    /// Node with ready and all endpoints.
+    /// Names of nodes, each with the number of its ready endpoints and the number of all its endpoints.
     pub nodes: Vec<(Arc<str>, u32, u32)>,
 }
 

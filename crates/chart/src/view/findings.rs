@@ -8,15 +8,15 @@ use serde::Serialize;
 
 use super::rows::{FindingCounts, Health};
 
-/// Findings that are kept for the whole cluster: the first ones in the order of `explain::examine`.
+/// Maximum number of findings that are kept for the whole cluster: the first ones in the order of `explain::examine`.
 pub const FINDINGS_MAX: usize = 2_000;
-/// Findings that are kept for one Service.
+/// Maximum number of findings that are kept for one Service.
 const SERVICE_FINDINGS_MAX: usize = 100;
-/// Services of a finding that are kept: one about a node can concern all.
+/// Maximum number of Services of a finding that are kept: one about a node can concern all.
 const FINDING_SERVICES_MAX: usize = 100;
-/// Maximum of bytes of a message or remedy. Both can quote objects.
+/// Maximum number of bytes of a message or remedy. Both can quote objects.
 const TEXT_BYTES_MAX: usize = 4_096;
-/// Maximum of bytes of the documentation of a code.
+/// Maximum number of bytes of the documentation of a code.
 const DOCUMENTATION_BYTES_MAX: usize = 8 << 10;
 
 /// A finding, as the page reads it.

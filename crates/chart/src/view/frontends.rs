@@ -1,12 +1,12 @@
-//! Frontends of a Service.
+//! Frontends of a Service: addresses and ports that clients use.
 
 use api::object::{Service, ServicePort};
 
 use super::rows::{Frontend, FrontendKind, ServiceType};
 
-/// Maximum of frontends of a row: a Service with 100 ports has several hundred.
+/// Maximum number of frontends of a row: a Service with 100 ports has several hundred.
 pub const FRONTENDS_MAX: usize = 100;
-/// Bytes of an address or name, at most (RFC 1035, section 2.3.4).
+/// Maximum number of bytes of an address or name (RFC 1035, section 2.3.4).
 const ADDRESS_BYTES_MAX: usize = 253;
 
 /// Returns the frontends of a Service, in the order of its ports.

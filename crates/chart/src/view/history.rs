@@ -16,7 +16,7 @@ use super::rows::{NodeRow, ServiceRow, ServiceShape, Snapshot, Totals, as_rfc333
 
 /// Time between two past states.
 pub const STEP: Duration = Duration::from_secs(10);
-/// Maximum of past states: one hour.
+/// Maximum number of past states: one hour.
 pub const STEPS_MAX: usize = 360;
 /// Maximum memory of the differences, as [`History::bytes`] estimates it. It suffices for an hour in which 150 Services
 /// change in each step. With more changes the history is shorter.

@@ -14,9 +14,9 @@ use super::rows::{Change, NodeRow, ServiceRow, ServiceShape, Snapshot, Totals};
 use super::traffic::{ClusterTraffic, ServiceTraffic, Traffic};
 use super::{node_row, service_row};
 
-/// Maximum of Services of a change.
+/// Maximum number of Services of a change.
 pub const CHANGE_SERVICES_MAX: usize = 500;
-/// Maximum of Nodes of a change.
+/// Maximum number of Nodes of a change.
 pub const CHANGE_NODES_MAX: usize = 500;
 /// Maximum memory of the rows of a change in bytes. The row of a Service on 5,000 nodes has 120 kB.
 pub const CHANGE_BYTES_MAX: usize = 1 << 20;

@@ -375,7 +375,7 @@ fn history_is_bounded_with_10000_changing_services() {
     assert_eq!(model.samples().samples.len(), history::STEPS_MAX);
     let from = model.snapshot(now).history_from.expect("a past");
     assert!(now.duration_since(from).as_secs() <= 3_600, "{from}");
-    assert_eq!(model.history_bytes(), 0, "nothing changed in the past hour");
+    assert_eq!(model.history_bytes(), 0, "no row changed in the past hour");
 }
 
 #[test]

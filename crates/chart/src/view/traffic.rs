@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::object::ObjectKey;
 use serde::Serialize;
 
-/// Clients of a Service that are kept, the busiest ones.
+/// Maximum number of clients of a Service that are kept, the busiest ones.
 pub const CLIENTS_MAX: usize = 200;
 
 /// Traffic of a Service, an endpoint or a client.

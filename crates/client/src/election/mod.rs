@@ -8,7 +8,7 @@
 //! saw the renewal no earlier than *s*. A margin therefore separates the last write of one leader from the first of
 //! the next. It is at least the lease duration minus the renew deadline (5 s by default). This margin covers clocks
 //! with different rates and a server that still handles a request of a closed connection. Clocks of two hosts are
-//! never compared. A process that was stopped or suspended finds its fence closed when it wakes. The fence uses the
+//! never compared. A process that was stopped or suspended finds its fence closed when it continues. The fence uses the
 //! clock that went further.
 //!
 //! Writes that the network delays even longer fail. Updates and deletions carry versions and UIDs, so they conflict

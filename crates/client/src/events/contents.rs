@@ -93,6 +93,7 @@ impl ObjectReference {
         }
     }
 
+    /// Returns the Event as JSON.
     pub(super) fn to_json(&self) -> Value {
         let attributes = [
             ("apiVersion", &self.api_version),

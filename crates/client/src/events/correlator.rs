@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// Entries per cache; the least recently used one is evicted.
+/// Maximum number of entries per cache; the least recently used one is evicted.
 const CACHE_ENTRIES_MAX: usize = 4_096;
 /// Limit of messages within [`SIMILAR_SECONDS`] that differ only in their text; further ones are combined.
 const SIMILAR_MESSAGES_MAX: usize = 10;

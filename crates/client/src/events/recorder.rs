@@ -12,8 +12,8 @@ use crate::clock::WallClock;
 use crate::error::ClientError;
 use crate::request::{Client, JSON, MERGE_PATCH};
 
-/// Batches that wait in an [`EventQueue`]. Further ones are dropped: Events are best effort, and the component goes on
-/// without an API server.
+/// Maximum number of batches that wait in an [`EventQueue`]. Further ones are dropped: Events are best effort, and the
+/// component goes on without an API server.
 const QUEUED_BATCHES_MAX: usize = 512;
 
 /// Aggregates, limits and writes Events, as client-go's recorder does. Writes are best effort: a failure is logged and

@@ -1,9 +1,10 @@
 //! List-watch: an endless stream of the current state of a collection.
 //!
 //! The collection is listed in pages, then watched from the revision of the list. A broken watch is resumed. If its
-//! revision is gone (410), or newer than the server's history, the collection is listed again. Objects that vanished
-//! meanwhile are reported as deletions. A consumer that applies all events is therefore never wrong, only late. A
-//! refused request (403) reports nothing: the objects that were reported stay until a list shows that they are gone.
+//! revision was compacted (410), or is newer than the server's history, the collection is listed again. Objects that
+//! vanished meanwhile are reported as deletions. A consumer that applies all events is therefore never wrong, only
+//! late. A refused request (403) reports nothing: the objects that were reported stay until a list does not contain
+//! them.
 
 mod keys;
 mod shared;
@@ -120,6 +121,7 @@ enum FieldSelection {
     Omitted,
 }
 
+/// State of a watch.
 enum State {
     /// A list is read, page by page.
     Listing { continue_token: String, seen: Keys },
@@ -132,7 +134,7 @@ enum State {
 impl<T: Resource> Watch<T> {
     /// Reads the whole collection from a server that rejects the field selector (400), because the field is newer than
     /// the server. The consumer has to ignore the objects that the field selector excludes. Each list from the beginning
-    /// tries the field selector again, so that an upgrade of the server is noticed.
+    /// tries the field selector again, so that an upgrade of the server is detected.
     #[must_use]
     pub fn with_optional_field_selector(self) -> Self {
         Self {
@@ -196,13 +198,13 @@ impl<T: Resource> Watch<T> {
             State::Idle { revision } => {
                 let revision = revision.clone();
                 let path = self.watch_path(&revision);
-                let answer = self
+                let response = self
                     .client
                     .open(Method::GET, &path, JSON, bytes::Bytes::new())
                     .await?;
                 self.state = State::Watching {
                     revision,
-                    lines: Lines::new(path, answer.into_body()),
+                    lines: Lines::new(path, response.into_body()),
                 };
                 Ok(())
             }
@@ -300,7 +302,7 @@ impl<T: Resource> Watch<T> {
             continue_token: String::new(),
             seen: Keys::default(),
         };
-        // Objects of the first pages are reported although the list was not finished: they may be gone before the
+        // Objects of the first pages are reported although the list was not finished: they may be deleted before the
         // next list.
         if let State::Listing { seen, .. } = std::mem::replace(&mut self.state, listing) {
             self.known.extend(seen);
@@ -454,12 +456,14 @@ impl Query {
     }
 }
 
+/// A page of a list.
 #[derive(Deserialize)]
 struct ListPage<I> {
     metadata: ListMeta,
     items: Option<Vec<I>>,
 }
 
+/// Metadata of a page.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ListMeta {

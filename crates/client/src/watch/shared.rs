@@ -42,6 +42,7 @@ struct State<T> {
     changed: Notify,
 }
 
+/// Subscribers that are joining, and the task that reads the watch.
 struct Waiting<T> {
     joining: Vec<Sender<Arrival<T>>>,
     task: Option<JoinHandle<()>>,

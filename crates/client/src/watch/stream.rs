@@ -1,4 +1,4 @@
-//! Lines of an open watch.
+//! Lines of an open watch, in batches.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use crate::transport::Body;
 
 /// Limit of a line in bytes: an object of 3 MB, the largest that servers accept, with room for escapes.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// Lines of a batch: enough for a burst, few enough to buffer.
+/// Maximum number of lines of a batch: enough for a burst, few enough to buffer.
 const BATCH_LINES_MAX: usize = 1_000;
-/// Bytes after which a batch has no further line. The backlog of a watch can have lines of several megabytes.
+/// Number of bytes after which a batch has no further line. The backlog of a watch can have lines of several megabytes.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Idle timeout of a watch: servers send bookmarks about once per minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(360);

@@ -116,7 +116,7 @@ async fn pages_then_watch_then_resume_from_the_last_revision() {
     );
 }
 
-/// As with some hundred objects of the maximum size, whose page is larger than a response may be.
+/// As with several hundred objects of the maximum size, whose page is larger than a response may be.
 #[tokio::test]
 async fn page_that_is_too_large_is_read_in_smaller_ones() {
     let script = vec![
@@ -199,8 +199,8 @@ async fn error_event_410_lists_again() {
 
 #[tokio::test]
 async fn malformed_object_does_not_affect_its_list() {
-    let bad = r#"{"metadata":{"name":"bad","namespace":"n"},"spec":{"ports":"none"}}"#.to_owned();
-    let (address, _) = scripted(vec![list(&[service("a", 1), bad, service("c", 3)], 10, "")]).await;
+    let invalid = r#"{"metadata":{"name":"bad","namespace":"n"},"spec":{"ports":"none"}}"#.to_owned();
+    let (address, _) = scripted(vec![list(&[service("a", 1), invalid, service("c", 3)], 10, "")]).await;
     assert_eq!(seen(&client_of(address), 4).await, ["+a", "!bad", "+c", "="]);
 }
 

@@ -220,7 +220,7 @@ fn start_update(cached: &mut CachedSlice) -> Option<(EndpointSlice, Vec<EventTex
     Some(update)
 }
 
-/// Returns the Event for a change of readiness. A new endpoint that is not ready is no change.
+/// Returns the Event for a change of readiness. A new endpoint that is not ready is not a change.
 fn event(check: &EndpointCheck, before: Option<bool>, is_ready: bool) -> Option<EventText> {
     let address = check.address;
     if is_ready {
@@ -245,7 +245,8 @@ impl Reconciler for BackendHealthController {
     type Output = JobOutput;
     /// Probes spend most of their time waiting for a response or a timeout.
     const CONCURRENT_JOBS_MAX: usize = 256;
-    /// Addresses that do not answer make the probes of a namespace as slow as their timeouts.
+    /// Maximum number of concurrent jobs of a namespace. Addresses that do not answer make the probes of a namespace as
+    /// slow as their timeouts.
     const TENANT_JOBS_MAX: usize = Self::CONCURRENT_JOBS_MAX / 2;
 
     fn tenant(subject: &Subject) -> &str {

@@ -1,4 +1,4 @@
-//! Writes of probe results.
+//! Execution of writes of probe results to EndpointSlices.
 
 use api::object::{EndpointSlice, ObjectKey, Resource, Service};
 use client::{ClientError, MERGE_PATCH};

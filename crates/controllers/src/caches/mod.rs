@@ -33,8 +33,8 @@ pub(crate) use uid::Uid;
 /// Objects that the endpoint controllers read. Methods that apply a change return the affected Services.
 #[derive(Default)]
 pub(crate) struct Caches {
-    /// Services by key.
-    pub services: BTreeMap<ObjectKey, Service>,
+    /// Services by key. Boxed: a node of the map has room for eleven Services, of which it uses about half.
+    services: BTreeMap<ObjectKey, Box<Service>>,
     /// Pods, indexed by label.
     pub pods: Pods,
     /// Facts about each Node, by name.
@@ -52,6 +52,11 @@ pub(crate) struct Caches {
 }
 
 impl Caches {
+    /// Returns the Service with this key.
+    pub(crate) fn service(&self, key: &ObjectKey) -> Option<&Service> {
+        self.services.get(key).map(Box::as_ref)
+    }
+
     /// Applies a Service; returns true if anything changed that its slices depend on.
     pub(crate) fn apply_service(&mut self, mut service: Service) -> bool {
         let mut annotations = std::mem::take(&mut service.metadata.annotations);
@@ -65,7 +70,7 @@ impl Caches {
             self.index_selector(&key.namespace, &service.spec.selector);
             self.unindex_selector(&key.namespace, selector_before);
         }
-        let before = self.services.insert(key.clone(), service);
+        let before = self.services.insert(key.clone(), Box::new(service));
         let (Some(before), Some(now)) = (before, self.services.get(&key)) else {
             return true;
         };

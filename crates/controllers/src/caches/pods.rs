@@ -154,9 +154,9 @@ pub(crate) struct Pods {
     selected_keys: HashMap<Arc<str>, HashMap<Arc<str>, usize>>,
 }
 
-/// Label keys of one selector that are indexed: the first ones. The others are compared with the Pods that the rarest
-/// of these labels selects. Each further key costs a scan of the Pods of the namespace, and a selector has room for
-/// ten thousands.
+/// Maximum number of label keys of one selector that are indexed: the first ones. The others are compared with the Pods
+/// that the rarest of these labels selects. Each further key costs a scan of the Pods of the namespace, and a selector
+/// has room for tens of thousands.
 pub(super) const INDEXED_KEYS_MAX: usize = 4;
 
 impl Pods {

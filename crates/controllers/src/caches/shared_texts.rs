@@ -47,9 +47,11 @@ impl PodFacts {
 }
 
 impl Pods {
-    /// Replaces texts of a slice by those of the cached Pods.
+    /// Replaces texts of a slice by those of the cached Pods, and frees the unused capacity of its lists.
     pub(crate) fn share_with_slice(&self, slice: &mut EndpointSlice) {
+        slice.endpoints.shrink_to_fit();
         for endpoint in &mut slice.endpoints {
+            endpoint.addresses.shrink_to_fit();
             let target = endpoint.target_ref.as_mut();
             let Some(pod) = target.and_then(|target| self.share_with_target(target)) else {
                 continue;
@@ -61,9 +63,11 @@ impl Pods {
         }
     }
 
-    /// Replaces texts of Endpoints by those of the cached Pods.
+    /// Replaces texts of Endpoints by those of the cached Pods, and frees the unused capacity of their lists.
     pub(crate) fn share_with_endpoints(&self, endpoints: &mut Endpoints) {
         for subset in &mut endpoints.subsets {
+            subset.addresses.shrink_to_fit();
+            subset.not_ready_addresses.shrink_to_fit();
             let all = subset.addresses.iter_mut().chain(&mut subset.not_ready_addresses);
             for address in all {
                 let target = address.target_ref.as_mut();

@@ -10,7 +10,8 @@ use super::pending_writes::{PendingWrites, version};
 /// not use a state from before its own last write. See [`super::pending_writes`].
 #[derive(Default)]
 pub(crate) struct SliceCache {
-    by_service: BTreeMap<ObjectKey, BTreeMap<String, EndpointSlice>>,
+    /// The slices of each Service in the order of their names. Boxed: a vector of one slice has room for four.
+    by_service: BTreeMap<ObjectKey, Vec<Box<EndpointSlice>>>,
     service_of: HashMap<ObjectKey, ObjectKey>,
     pending: PendingWrites,
 }
@@ -73,7 +74,8 @@ impl SliceCache {
         self.by_service
             .get(service)
             .into_iter()
-            .flat_map(BTreeMap::values)
+            .flatten()
+            .map(Box::as_ref)
             .collect()
     }
 
@@ -99,10 +101,9 @@ impl SliceCache {
         }
         if let Some(service) = service {
             self.service_of.insert(key.clone(), service.clone());
-            self.by_service
-                .entry(service.clone())
-                .or_default()
-                .insert(slice.metadata.name.clone(), slice);
+            let slices = self.by_service.entry(service.clone()).or_default();
+            let place = slices.partition_point(|other| other.metadata.name < slice.metadata.name);
+            slices.insert(place, Box::new(slice));
             if !affected.contains(&service) {
                 affected.push(service);
             }
@@ -119,7 +120,7 @@ impl SliceCache {
     fn forget(&mut self, key: &ObjectKey) -> Option<ObjectKey> {
         let service = self.service_of.remove(key)?;
         if let Some(slices) = self.by_service.get_mut(&service) {
-            slices.remove(&*key.name);
+            slices.retain(|slice| *slice.metadata.name != *key.name);
             if slices.is_empty() {
                 self.by_service.remove(&service);
             }
@@ -128,6 +129,8 @@ impl SliceCache {
     }
 
     fn get(&self, key: &ObjectKey) -> Option<&EndpointSlice> {
-        self.by_service.get(self.service_of.get(key)?)?.get(&*key.name)
+        let slices = self.by_service.get(self.service_of.get(key)?)?;
+        let place = slices.binary_search_by(|slice| (*slice.metadata.name).cmp(&*key.name));
+        slices.get(place.ok()?).map(Box::as_ref)
     }
 }

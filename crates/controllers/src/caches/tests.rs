@@ -137,13 +137,19 @@ fn late_deletion_events_do_not_remove_successors() {
     caches.endpoints.apply(endpoints("a", "10"));
     caches.endpoints.confirm_deletion(&endpoints("a", "10").metadata);
     caches.endpoints.apply_response(endpoints("b", "20"));
-    assert!(!caches.endpoints.remove(&key), "that was a");
+    assert!(
+        !caches.endpoints.remove(&key),
+        "the deletion of the former object"
+    );
     assert!(caches.endpoints.get(&key).is_some());
     assert!(
         !caches.endpoints.apply(endpoints("b", "20")),
         "known from the answer"
     );
-    assert!(caches.endpoints.remove(&key), "that is b");
+    assert!(
+        caches.endpoints.remove(&key),
+        "the deletion of the current object"
+    );
 }
 
 #[test]
@@ -160,7 +166,7 @@ fn absence_applies_to_the_object_known_at_the_request() {
     assert!(caches.endpoints.get(&key).is_none());
     assert!(
         !caches.endpoints.apply(endpoints("a", "11")),
-        "what the watch tells of it is old"
+        "the watch reports an older version of it"
     );
 }
 

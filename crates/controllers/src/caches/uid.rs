@@ -1,14 +1,15 @@
-//! UIDs in little memory.
+//! UIDs in 16 bytes where possible.
 
 use std::borrow::Cow;
 
 /// Length of a UUID in text form.
-const UUID_CHARS: usize = 36;
+const UUID_CHARACTERS: usize = 36;
 
 /// The UID of an object. API servers generate UUIDs, whose 16 bytes are kept. Another text is kept as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Uid(Form);
 
+/// Form in which a UID is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Form {
     Uuid([u8; 16]),
@@ -35,7 +36,7 @@ impl Uid {
 
 /// Reads a UUID of lower-case digits; `None` if another text would result from it.
 fn uuid_of(text: &str) -> Option<u128> {
-    if text.len() != UUID_CHARS {
+    if text.len() != UUID_CHARACTERS {
         return None;
     }
     let uuid = u128::from_str_radix(&text.replace('-', ""), 16).ok()?;

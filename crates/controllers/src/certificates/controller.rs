@@ -60,7 +60,7 @@ impl Reconciler for CertificateController {
     type Key = String;
     type Job = Job;
     type Output = JobOutput;
-    /// Upstream's number of workers.
+    /// Maximum number of concurrent jobs: upstream's number of workers.
     const CONCURRENT_JOBS_MAX: usize = 5;
 
     fn apply_change(&mut self, change: Self::Change, queue: &mut Queue<String>, now: Instant) {

@@ -30,7 +30,7 @@ pub(super) enum NodeOwnership {
     Refused(DenialReason),
 }
 
-/// Decides how an approved request reserves its node name. Pure.
+/// Decides about the reservation of a node name for an approved request. Pure.
 pub(super) fn node_ownership(request: &CertificateSigningRequest, present: Option<&Node>) -> NodeOwnership {
     let Some(node) = present else {
         return NodeOwnership::Create;

@@ -99,8 +99,8 @@ fn node_requests_are_recognized_by_names_usages_and_groups() {
 }
 
 #[test]
-fn other_requests_need_manual_approval() {
-    let strangers = [
+fn other_requests_of_nodes_need_manual_approval() {
+    let others = [
         // Name of another Node.
         object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n2"),
         object(
@@ -136,7 +136,20 @@ fn other_requests_need_manual_approval() {
             &["kubernetes"],
             "system:node:n1",
         ),
-        // Privileged users, and senders that are no Nodes.
+        object(CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n1"),
+    ];
+    for other in others {
+        assert_eq!(recognize(&other), None, "{:?}", other.spec);
+    }
+    let mut usages = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
+    usages.spec.usages.push("server auth".to_owned());
+    assert_eq!(recognize(&usages), None);
+}
+
+#[test]
+fn other_requests_of_components_need_manual_approval() {
+    let others = [
+        // A privileged user.
         object(
             NODE_PART_SIGNER,
             "system:kube-controller-manager",
@@ -144,7 +157,7 @@ fn other_requests_need_manual_approval() {
             &[],
             "system:node:n1",
         ),
-        // Components: the former shared user, another node's, another component's group, an extra group, a
+        // The former shared user, another node's, another component's group, an extra group, a
         // sender that is not an agent.
         object(
             NODE_PART_SIGNER,
@@ -188,14 +201,10 @@ fn other_requests_need_manual_approval() {
             &[],
             TOKEN,
         ),
-        object(CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n1"),
     ];
-    for stranger in strangers {
-        assert_eq!(recognize(&stranger), None, "{:?}", stranger.spec);
+    for other in others {
+        assert_eq!(recognize(&other), None, "{:?}", other.spec);
     }
-    let mut usages = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
-    usages.spec.usages.push("server auth".to_owned());
-    assert_eq!(recognize(&usages), None);
 }
 
 fn node(name: &str, addresses: &[&str]) -> Node {
@@ -367,9 +376,9 @@ fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
         service_cidrs: vec!["10.96.0.0/16".parse().unwrap()],
     };
     let reserved = Reserved::new(&["192.0.2.5".to_owned()], "cluster.local");
-    let ask = |name: &str, address: &str| serving_denial(name, &[ip(address)], &foreign, &reserved);
-    assert_eq!(ask("n1", "192.0.2.1"), None);
-    assert!(ask("n1", "192.0.2.9").is_some_and(|denial| denial.is_temporary()));
+    let denial_of = |name: &str, address: &str| serving_denial(name, &[ip(address)], &foreign, &reserved);
+    assert_eq!(denial_of("n1", "192.0.2.1"), None);
+    assert!(denial_of("n1", "192.0.2.9").is_some_and(|denial| denial.is_temporary()));
     assert_eq!(
         serving_denial("n9", &[], &foreign, &reserved),
         Some(DenialReason::NoNode("n9".to_owned()))
@@ -380,7 +389,7 @@ fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
         ("n1", "192.0.2.5"),
         ("n1", "::ffff:192.0.2.2"),
     ] {
-        let denial = ask(name, address);
+        let denial = denial_of(name, address);
         assert!(
             matches!(denial, Some(DenialReason::AddressTaken { .. })),
             "{denial:?}"
@@ -395,7 +404,7 @@ fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
         "0.0.0.0",
         "224.0.0.1",
     ] {
-        let denial = ask("n1", address);
+        let denial = denial_of("n1", address);
         assert!(
             matches!(denial, Some(DenialReason::UnusableAddress { .. })),
             "{denial:?}"

@@ -42,7 +42,7 @@ impl Reconciler for DeploymentController {
     type Key = ObjectKey;
     type Job = Job;
     type Output = JobOutput;
-    /// Upstream's number of workers (`--concurrent-deployment-syncs`).
+    /// Maximum number of concurrent jobs: upstream's number of workers (`--concurrent-deployment-syncs`).
     const CONCURRENT_JOBS_MAX: usize = 5;
 
     fn tenant(key: &ObjectKey) -> &str {

@@ -144,7 +144,7 @@ impl EndpointReconciler {
             Event::Malformed { key, error } => return log_skipped::<Endpoints>(&key, &error),
         };
         // Endpoints without a Service stay: the Service may be created in a moment.
-        if self.caches.services.get(&key).is_some_and(selects_pods) {
+        if self.caches.service(&key).is_some_and(selects_pods) {
             self.queues.add(Work::Endpoints(key.clone()), now);
         }
         let mirroring = Work::Mirroring(key);

@@ -44,7 +44,7 @@ const BATCH_MAX: usize = 4_096;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Delay before a restart after a failed watch. It bounds the rate of requests to the API server after a defect.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
-/// Concurrent Event writes; further Events are dropped, because Events are best effort.
+/// Maximum number of concurrent Event writes; further Events are dropped, because Events are best effort.
 const CONCURRENT_EVENTS_MAX: usize = 100;
 
 /// Runs the selected endpoint controllers until `shutdown` resolves, then drains writes in progress.

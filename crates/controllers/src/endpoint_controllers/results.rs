@@ -134,7 +134,7 @@ impl EndpointReconciler {
     /// Returns the object and the reason of the Event about a failure (EPS-22, EPC-14).
     fn failure_event(&self, work: &Work) -> (Option<ObjectReference>, Option<&'static str>) {
         let key = work.key();
-        let service = || self.caches.services.get(key).map(ObjectReference::of);
+        let service = || self.caches.service(key).map(ObjectReference::of);
         match work {
             Work::Slices(_) => (service(), Some("FailedToUpdateEndpointSlices")),
             Work::Endpoints(_) => match self.caches.endpoints.get(key) {

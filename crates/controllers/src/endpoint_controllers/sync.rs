@@ -23,7 +23,7 @@ impl EndpointReconciler {
 
     fn slices_job(&mut self, key: &ObjectKey) -> Option<JobKind> {
         let slices = self.caches.slices.of(key);
-        let service = self.caches.services.get(key);
+        let service = self.caches.service(key);
         let mut trigger_time = None;
         let changes = match service {
             None => {
@@ -68,7 +68,7 @@ impl EndpointReconciler {
 
     fn endpoints_job(&mut self, key: &ObjectKey) -> Option<JobKind> {
         let current = self.caches.endpoints.get(key);
-        let write = match self.caches.services.get(key) {
+        let write = match self.caches.service(key) {
             None => {
                 self.endpoints_triggers.remove(key);
                 current.map(|endpoints| EndpointsWrite::Delete(endpoints.metadata.clone()))
@@ -92,7 +92,7 @@ impl EndpointReconciler {
         let endpoints = self.caches.endpoints.get(key);
         let changes = mirroring::reconcile(&mirroring::Inputs {
             endpoints,
-            service: self.caches.services.get(key),
+            service: self.caches.service(key),
             slices: &self.caches.mirrored.of(key),
             endpoints_per_subset_max: self.options.mirroring_max_endpoints_per_subset,
         });

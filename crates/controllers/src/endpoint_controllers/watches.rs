@@ -81,24 +81,32 @@ impl Watches {
     }
 
     /// Waits for the next change; returns `None` if a watch failed, which leaves its cache outdated. Cancel-safe.
+    ///
+    /// Slices and Endpoints follow the initial list of Pods: each then takes its texts from the cached Pods
+    /// ([`crate::caches::Pods::share_with_slice`]). Their own texts of all of them would be memory that the allocator keeps.
     pub(super) async fn next(&mut self) -> Option<Change> {
+        let are_pods_listed = self.pods.is_synced;
         tokio::select! {
             biased;
             arrival = self.services.next() => arrival.map(Change::Service),
             arrival = self.pods.next() => arrival.map(Change::Pod),
             arrival = self.nodes.next() => arrival.map(Change::Node),
-            arrival = self.slices.next() => arrival.map(Change::Slice),
-            arrival = self.mirrored.next() => arrival.map(Change::Mirrored),
-            arrival = self.endpoints.next() => arrival.map(Change::Endpoints),
+            arrival = self.slices.next(), if are_pods_listed => arrival.map(Change::Slice),
+            arrival = self.mirrored.next(), if are_pods_listed => arrival.map(Change::Mirrored),
+            arrival = self.endpoints.next(), if are_pods_listed => arrival.map(Change::Endpoints),
         }
     }
 
     /// Returns the next change that has arrived already.
     pub(super) fn next_ready(&mut self) -> Option<Change> {
-        None.or_else(|| self.services.next_ready().map(Change::Service))
+        let first = None
+            .or_else(|| self.services.next_ready().map(Change::Service))
             .or_else(|| self.pods.next_ready().map(Change::Pod))
-            .or_else(|| self.nodes.next_ready().map(Change::Node))
-            .or_else(|| self.slices.next_ready().map(Change::Slice))
+            .or_else(|| self.nodes.next_ready().map(Change::Node));
+        if first.is_some() || !self.pods.is_synced {
+            return first;
+        }
+        None.or_else(|| self.slices.next_ready().map(Change::Slice))
             .or_else(|| self.mirrored.next_ready().map(Change::Mirrored))
             .or_else(|| self.endpoints.next_ready().map(Change::Endpoints))
     }

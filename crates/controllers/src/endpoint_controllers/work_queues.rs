@@ -13,6 +13,7 @@ use crate::selection::Controller;
 /// The queues of the controllers that run.
 pub(super) struct WorkQueues(BTreeMap<Controller, WorkQueue>);
 
+/// Queue of a controller, with its settings.
 struct WorkQueue {
     queue: Queue<Work>,
     concurrent_syncs: usize,

@@ -1,4 +1,4 @@
-//! Writes of Endpoints.
+//! Execution of writes of Endpoints.
 
 use api::object::{Endpoints, ObjectMeta};
 use client::{Client, ClientError};

@@ -1,6 +1,6 @@
 //! Distribution of endpoints over slices (EPS-12).
 //!
-//! An endpoint stays in its slice. New endpoints fill slices that change anyway, the fullest first. A remainder that
+//! An endpoint stays in its slice. New endpoints fill slices with other changes, the fullest first. A remainder that
 //! fits into one unchanged slice goes to the fullest such slice; otherwise new slices are created. Slices are not
 //! merged: with thousands of watchers, a write costs more than an additional slice.
 
@@ -83,6 +83,7 @@ pub(super) fn pack(
     writes.updates.extend(changing);
 }
 
+/// Result for an existing slice.
 enum Kept {
     Unchanged,
     Changed(Box<EndpointSlice>),

@@ -88,6 +88,7 @@ fn slices_after(before: usize, writes: &[SliceWrite]) -> usize {
     (before + created).saturating_sub(deleted)
 }
 
+/// Returns the desired endpoints of a family, by the key of their ports.
 fn desired_sets(
     inputs: &Inputs<'_>,
     family: AddressType,

@@ -50,6 +50,7 @@ pub(super) fn assign_zone_hints<'a>(
     }
 }
 
+/// Writes the zone hints, in proportion to the CPUs of the zones.
 fn distribute_over_zones(
     mut endpoints: Vec<&mut Endpoint>,
     slices: &[&EndpointSlice],

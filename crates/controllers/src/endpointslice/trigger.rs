@@ -14,6 +14,7 @@ pub struct TriggerTimes {
     services: HashMap<ObjectKey, ServiceState>,
 }
 
+/// State of a Service and its Pods at the last sync.
 #[derive(Debug)]
 struct ServiceState {
     service_created: Option<Timestamp>,

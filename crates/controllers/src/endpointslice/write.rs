@@ -1,4 +1,4 @@
-//! Writes of slices.
+//! Execution of writes of EndpointSlices.
 
 use api::object::{EndpointSlice, ObjectMeta};
 use client::{Client, ClientError};

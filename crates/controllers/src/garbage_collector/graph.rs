@@ -92,6 +92,7 @@ pub(crate) struct Graph {
     fingerprints: RandomState,
 }
 
+/// An object of the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Node {
     uid: Uid,
@@ -99,6 +100,7 @@ struct Node {
     owners: Box<[Owner]>,
 }
 
+/// Owner of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Owner {
     /// `None` if the kind is not watched or the reference is invalid.

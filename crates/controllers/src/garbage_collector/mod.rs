@@ -60,7 +60,7 @@ impl Reconciler for GarbageCollector {
     type Key = ObjectLocation;
     type Job = Candidate;
     type Output = ();
-    /// Upstream's `--concurrent-gc-syncs`.
+    /// Maximum number of concurrent jobs: the default of upstream's `--concurrent-gc-syncs`.
     const CONCURRENT_JOBS_MAX: usize = 20;
 
     fn tenant(location: &ObjectLocation) -> &str {

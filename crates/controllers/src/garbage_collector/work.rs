@@ -123,7 +123,7 @@ async fn remove_references(
     Ok(())
 }
 
-/// Clears `blockOwnerDeletion`. It updates the resourceVersion in `meta`, so that the next write is no
+/// Clears `blockOwnerDeletion`. It updates the resourceVersion in `meta`, so that the next write does not
 /// conflict.
 async fn unblock(
     client: &Client,

@@ -1,4 +1,4 @@
-//! Conditions of a Job.
+//! Conditions of a Job: its end, and its suspension.
 
 use api::object::Job;
 use api::tree::{items, text};

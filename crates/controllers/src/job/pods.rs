@@ -65,7 +65,7 @@ pub(super) fn pod_of(job: &Job, index: Option<i64>) -> Value {
 }
 
 /// Parses indexes such as `1,3-5`, as far as they are below `completions`. Returns ranges that are not empty: a text of
-/// some bytes can name billions of indexes.
+/// a few bytes can name billions of indexes.
 pub(super) fn parse_ranges(text: &str, completions: i64) -> impl Iterator<Item = Range<i64>> {
     let ranges = text.split(',').filter_map(move |part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

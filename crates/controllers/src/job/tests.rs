@@ -128,7 +128,7 @@ fn deadline_ends_running_pods() {
 }
 
 #[test]
-fn deleted_success_counts() {
+fn deleted_pods_that_succeeded_are_counted() {
     let mut model = model(json!({"completions": 2, "parallelism": 1}));
     model.reconcile_until_idle::<Job>();
     end_all(&mut model, "Succeeded");

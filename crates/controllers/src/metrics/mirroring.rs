@@ -11,6 +11,7 @@ use crate::mirroring::Counts;
 
 const PREFIX: &str = "endpoint_slice_mirroring_controller";
 
+/// Metrics of the mirroring of Endpoints.
 #[derive(Debug)]
 pub(crate) struct MirroringMetrics {
     added_per_sync: Histogram,
@@ -59,6 +60,7 @@ impl MirroringMetrics {
         self.mirrored.clear();
     }
 
+    /// Writes the metrics.
     pub(super) fn write(&self, text: &mut MetricsText) {
         let name = |suffix: &str| format!("{PREFIX}_{suffix}");
         write_histogram(

@@ -30,6 +30,7 @@ pub(crate) enum SyncResult {
 /// Labels of a Service's hints: topology mode and `trafficDistribution`, as upstream has them.
 type Hints = (&'static str, &'static str);
 
+/// Metrics of the EndpointSlices of Services.
 #[derive(Debug)]
 pub(crate) struct SliceMetrics {
     added_per_sync: Histogram,
@@ -92,6 +93,7 @@ impl SliceMetrics {
         self.total = Counts::default();
     }
 
+    /// Writes the metrics.
     pub(super) fn write(&self, text: &mut MetricsText) {
         let name = |suffix: &str| format!("{PREFIX}_{suffix}");
         write_histogram(

@@ -132,6 +132,7 @@ fn is_mirrored(endpoints: &Endpoints, service: Option<&Service>) -> bool {
 /// One slice for each port set and family (EPM-09).
 type BySet = BTreeMap<(String, AddressType), EndpointSlice>;
 
+/// Returns the endpoints to mirror, with at most `max` addresses of each subset.
 fn desired_slices(endpoints: &Endpoints, max: usize, changes: &mut SliceChanges) -> BySet {
     let mut desired = BySet::new();
     let mut skipped = 0;
@@ -169,7 +170,7 @@ fn desired_slices(endpoints: &Endpoints, max: usize, changes: &mut SliceChanges)
         events.push(EventText::warning(
             "InvalidIPAddress",
             format!(
-                "addresses that are no IP addresses are not mirrored to EndpointSlices: {first:?}, {} in all",
+                "addresses that are not IP addresses are not mirrored to EndpointSlices: {first:?}, {} in all",
                 invalid.len()
             ),
         ));

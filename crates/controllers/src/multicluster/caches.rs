@@ -11,8 +11,8 @@ use super::cluster_id::ClusterId;
 use super::desired::{Availability, ClusterState, Reachability};
 use crate::malformed_object::log_skipped;
 
-/// Most exports of each other cluster. Each may use a cluster IP of this one, and the smallest usual range, a /20, has
-/// 4,094 of them.
+/// Maximum number of exports of each other cluster. Each may use a cluster IP of this one, and the smallest usual
+/// range, a /20, has 4,094 of them.
 pub(super) const EXPORTS_MAX: usize = 1_000;
 
 /// Objects of one kind by key, and the state of their initial list.

@@ -10,7 +10,7 @@ use api::names;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClusterId(Arc<str>);
 
-/// A name that is no DNS label.
+/// A name that is not a DNS label.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected a cluster name of at most 63 lower-case letters, digits and hyphens, such as eu-west, found {0:?}"

@@ -144,7 +144,7 @@ impl Reconciler for MultiClusterController {
     type Key = ObjectKey;
     type Job = Desired;
     type Output = ();
-    /// As for other controllers of endpoints.
+    /// Maximum number of concurrent jobs, as for other controllers of endpoints.
     const CONCURRENT_JOBS_MAX: usize = 5;
 
     fn tenant(key: &ObjectKey) -> &str {

@@ -1,4 +1,4 @@
-//! Settings of the controller.
+//! Settings of the controller of multi-cluster Services.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use client::Client;
 
 use super::cluster_id::ClusterId;
 
-/// Most other clusters of a set. Each costs a copy of its Services and EndpointSlices in memory.
+/// Maximum number of other clusters of a set. Each costs a copy of its Services and EndpointSlices in memory.
 pub const OTHER_CLUSTERS_MAX: usize = 64;
 
 /// Time without a successful response after which a cluster is reported as unreachable: longer than a restart of an API

@@ -11,8 +11,8 @@ use super::names::{self, MANAGED_BY};
 use super::resolution::AcceptedPorts;
 use crate::endpointslice::{HEADLESS_LABEL, MANAGED_BY_LABEL};
 
-/// Most slices of one cluster that an import mirrors: 20,000 endpoints in full slices. It bounds the objects that
-/// another cluster can create in this one for each of its exports.
+/// Maximum number of slices of one cluster that an import mirrors: 20,000 endpoints in full slices. It bounds the
+/// objects that another cluster can create in this one for each of its exports.
 pub(super) const SLICES_MAX: usize = 200;
 
 /// Origin and target of mirrored slices.

@@ -15,14 +15,15 @@ use super::step::{self, Write};
 use crate::api_requests::{self, decode, path_of, status_message};
 use crate::endpointslice::MANAGED_BY_LABEL;
 
-/// Most writes of one job. The events of these writes start the next job, so other imports get their turn.
+/// Maximum number of writes of one job. The events of these writes start the next job, so other imports get their turn.
 const WRITES_MAX: usize = 500;
 /// Status codes of an object that the API server rejects: invalid request, missing permission or exhausted quota, too
 /// large, invalid object.
 const REJECTIONS: [u16; 4] = [400, 403, 413, 422];
 /// Status code of a Service for which the API server has no cluster IP left.
 const INTERNAL_ERROR: u16 = 500;
-/// Most characters of a response in a condition: a sentence or two. An invalid slice may have a fault in each endpoint.
+/// Maximum number of characters of a response in a condition: a sentence or two. An invalid slice may have a fault in
+/// each endpoint.
 const RESPONSE_CHARACTERS_MAX: usize = 1_024;
 
 /// Makes the objects of an import the desired ones. The objects are read first, so the writes do not depend on the

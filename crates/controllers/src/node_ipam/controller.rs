@@ -68,7 +68,7 @@ impl Reconciler for NodeIpamController {
     type Key = String;
     type Job = Job;
     type Output = Option<Node>;
-    /// Upstream's number of workers; each write is small.
+    /// Maximum number of concurrent jobs: upstream's number of workers. Each write is small.
     const CONCURRENT_JOBS_MAX: usize = 30;
 
     fn apply_change(&mut self, change: Event<Node>, queue: &mut Queue<String>, now: Instant) {

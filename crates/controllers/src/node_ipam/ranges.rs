@@ -41,6 +41,7 @@ pub struct Ranges {
     holders: BTreeMap<String, NodeRanges>,
 }
 
+/// A range of the cluster, and the Pod CIDRs in it that are taken.
 #[derive(Debug)]
 struct ClusterRange {
     range: IpNet,

@@ -143,7 +143,7 @@ impl Reconciler for NodeLifecycleController {
     type Key = Subject;
     type Job = Job;
     type Output = Option<Node>;
-    /// Upstream's number of workers.
+    /// Maximum number of concurrent jobs: upstream's number of workers.
     const CONCURRENT_JOBS_MAX: usize = 8;
 
     fn apply_change(&mut self, change: Change, queue: &mut Queue<Subject>, now: Instant) {

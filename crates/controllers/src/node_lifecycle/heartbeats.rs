@@ -14,6 +14,7 @@ pub struct Heartbeats {
     leases: HashMap<String, String>,
 }
 
+/// Last heartbeat of a Node.
 #[derive(Debug)]
 struct Heartbeat {
     uid: String,

@@ -17,7 +17,7 @@ use crate::owned_objects::{AffectedOwners, OwnedObjects, read_selector, selects}
 pub(crate) use server_state::{ServerState, read_current, write_owner_changes};
 
 /// Labels, requirements and values in selectors that one change of an object without owner evaluates at most. An object
-/// has room for ten thousands of them, and changes are applied before the work of all namespaces.
+/// has room for tens of thousands of them, and changes are applied before the work of all namespaces.
 const SELECTORS_SIZE_MAX: usize = 10_000;
 
 /// Owners and owned objects. Changes add the affected owners to the queue.

@@ -68,7 +68,7 @@ impl Reconciler for ReplicaSetController {
     type Key = ObjectKey;
     type Job = Job;
     type Output = JobOutput;
-    /// Upstream's number of workers (`--concurrent-replicaset-syncs`).
+    /// Maximum number of concurrent jobs: upstream's number of workers (`--concurrent-replicaset-syncs`).
     const CONCURRENT_JOBS_MAX: usize = 5;
 
     fn tenant(key: &ObjectKey) -> &str {

@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::owned_objects::selects;
 
 /// Largest total size of the terms of one kind in a Pod. The anti-affinity of each Pod on a Node is evaluated for
-/// each Pod to schedule, also of other namespaces. An object has room for ten thousands of terms, so that a few Pods
-/// could stop the scheduler.
+/// each Pod to schedule, also of other namespaces. An object has room for tens of thousands of terms, so that a few
+/// Pods could stop the scheduler.
 pub(crate) const TERMS_SIZE_MAX: usize = 256;
 
 /// Largest total size of the node affinity terms of a Pod. They are evaluated for each Node, and can list Nodes by name.

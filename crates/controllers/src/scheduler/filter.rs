@@ -60,7 +60,7 @@ pub(crate) enum Refusal {
     /// A host port is in use.
     #[error("node(s) didn't have free ports for the requested pod ports")]
     PortTaken,
-    /// The Node has its maximum of Pods.
+    /// The Node has its maximum number of Pods.
     #[error("Too many pods")]
     TooManyPods,
     /// This resource is insufficient.

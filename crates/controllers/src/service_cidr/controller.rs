@@ -124,7 +124,7 @@ impl Reconciler for ServiceCidrController {
     type Job = Job;
     /// UID of the written ServiceCIDR, with the result.
     type Output = (String, Option<WriteResult>);
-    /// A cluster has a handful of ServiceCIDRs.
+    /// Maximum number of concurrent jobs: a cluster has few ServiceCIDRs.
     const CONCURRENT_JOBS_MAX: usize = 2;
 
     fn apply_change(&mut self, change: Change, queue: &mut Queue<String>, now: Instant) {

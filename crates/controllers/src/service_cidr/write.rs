@@ -1,4 +1,4 @@
-//! Writes of ServiceCIDRs.
+//! Execution of writes of ServiceCIDRs: finalizers and conditions.
 
 use std::time::Duration;
 

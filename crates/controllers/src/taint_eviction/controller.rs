@@ -139,7 +139,7 @@ impl Reconciler for TaintEviction {
     /// Key and UID of the Pod to evict.
     type Job = ObjectMeta;
     type Output = ();
-    /// Upstream's number of workers.
+    /// Maximum number of concurrent jobs: upstream's number of workers.
     const CONCURRENT_JOBS_MAX: usize = 8;
 
     fn tenant(key: &ObjectKey) -> &str {

@@ -1,4 +1,4 @@
-//! Writes of evictions.
+//! Execution of evictions: conditions, deletions and Events of Pods.
 
 use api::object::ObjectMeta;
 use client::{ClientError, JSON, STRATEGIC_PATCH};

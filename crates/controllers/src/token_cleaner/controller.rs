@@ -37,7 +37,7 @@ impl Reconciler for TokenCleaner {
     type Key = String;
     type Job = ObjectMeta;
     type Output = ();
-    /// A cluster has few tokens.
+    /// Maximum number of concurrent jobs: a cluster has few tokens.
     const CONCURRENT_JOBS_MAX: usize = 1;
 
     fn apply_change(&mut self, change: Event<Secret>, queue: &mut Queue<String>, now: Instant) {

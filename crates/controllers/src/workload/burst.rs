@@ -10,7 +10,8 @@ const BYTES_MAX: usize = 64 << 20;
 /// Memory of a field of an object beside its name and its value.
 const FIELD_BYTES: usize = size_of::<String>() + 2 * size_of::<usize>();
 
-/// Returns how many Pods are created at once from a template: `max`, fewer from a large template, and at least one.
+/// Returns the number of Pods that are created at once from a template: `max`, fewer from a large template, and at
+/// least one.
 pub(crate) fn pods_at_once(max: usize, template: &Value) -> usize {
     (BYTES_MAX / memory_of(template)).min(max).max(1)
 }

@@ -158,7 +158,7 @@ impl<W: Workload> Reconciler for WorkloadController<W> {
     type Key = ObjectKey;
     type Job = Job<W>;
     type Output = JobOutput<W>;
-    /// Upstream's number of workers.
+    /// Maximum number of concurrent jobs: upstream's number of workers.
     const CONCURRENT_JOBS_MAX: usize = 5;
 
     fn tenant(key: &ObjectKey) -> &str {

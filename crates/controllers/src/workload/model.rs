@@ -13,7 +13,7 @@ use super::{Decision, Inputs, Step, Workload, timestamp};
 use crate::replicaset::ReplicaPod;
 
 const NOW: &str = "2026-01-01T00:00:00Z";
-/// Steps after which a model that still changes has a defect.
+/// Number of steps after which a model that still changes has a defect.
 const STEPS_MAX: usize = 2_000;
 
 /// One workload with its objects.

@@ -1,4 +1,4 @@
-//! Pods of workloads.
+//! Pods of workloads: ownership, creation from a template, availability.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Statuses as merge patches.
+//! Statuses of workloads as merge patches.
 
 use api::object::{ObjectMeta, Resource};
 use jiff::Timestamp;

@@ -62,13 +62,17 @@ pub(crate) fn differences(objects: &Objects) -> Vec<String> {
         let service = labels["kubernetes.io/service-name"].as_str().unwrap_or_default();
         let is_mirrored = labels["endpointslice.kubernetes.io/managed-by"] == MIRRORED;
         if is_mirrored && !objects.contains_key(&key("services", service)) {
-            wrong.push(format!("slice {name} mirrors for {service}, which is gone"));
+            wrong.push(format!(
+                "slice {name} mirrors for {service}, which does not exist"
+            ));
         }
     }
     for ((_, _, name), endpoints) in of(objects, "endpoints") {
         let managed = !endpoints["metadata"]["labels"]["endpoints.kubernetes.io/managed-by"].is_null();
         if managed && !objects.contains_key(&key("services", name)) {
-            wrong.push(format!("Endpoints {name} belong to a Service that is gone"));
+            wrong.push(format!(
+                "Endpoints {name} belong to a Service that does not exist"
+            ));
         }
     }
     wrong

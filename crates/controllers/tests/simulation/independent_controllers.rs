@@ -138,7 +138,7 @@ pub(crate) fn differences(objects: &Objects, node_healths: &NodeHealths) -> Vec<
             .flatten()
             .filter_map(|owner| owner["uid"].as_str());
         for uid in gone.filter(|uid| !uids.contains(uid)) {
-            wrong.push(format!("{key:?} names {uid} as its owner, which is gone"));
+            wrong.push(format!("{key:?} names {uid} as its owner, which does not exist"));
         }
         if key.0 == "services" && !object["metadata"]["deletionTimestamp"].is_null() {
             wrong.push(format!("{key:?} is still being deleted"));
@@ -162,11 +162,13 @@ fn check_nodes(wrong: &mut Vec<String>, objects: &Objects, node_healths: &NodeHe
             wrong.push(format!("{name} lives and is {ready} with {effects:?}"));
         }
         if !node_healths.lives(name) && (ready != "Unknown" || !effects.contains(&"NoSchedule")) {
-            wrong.push(format!("{name} is silent and is {ready} with {effects:?}"));
+            wrong.push(format!(
+                "{name} sends no heartbeat and is {ready} with {effects:?}"
+            ));
         }
         let is_out = effects.contains(&"NoExecute");
         if !node_healths.lives(name) && anybody_lives && !is_out {
-            wrong.push(format!("{name} is silent and still in traffic"));
+            wrong.push(format!("{name} sends no heartbeat and is still in traffic"));
         }
         let serves = |pod: &Value| pod["spec"]["nodeName"] == *name && ready_of(pod) == "True";
         for ((_, _, pod), _) in of(objects, "pods").filter(|(_, pod)| is_out && serves(pod)) {
@@ -185,7 +187,7 @@ fn check_cidrs(wrong: &mut Vec<String>, objects: &Objects) {
             ("False", would_orphan(objects, cidr))
         };
         if !is_held || ready_of(cidr) != expected || !is_right {
-            wrong.push(format!("{name} should be {expected}, or gone: {cidr}"));
+            wrong.push(format!("{name} should be {expected}, or deleted: {cidr}"));
         }
     }
 }

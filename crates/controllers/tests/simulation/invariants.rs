@@ -67,7 +67,7 @@ impl Invariants {
         let is_renewed = first.is_some_and(|first| first.elapsed() < GRACE - Duration::from_secs(1));
         if is_renewed && is_unknown(after) && !is_unknown(before) {
             self.violated(format!(
-                "{writer} called {} silent though it renews its Lease",
+                "{writer} declared {} unknown although it renews its Lease",
                 key.2
             ));
         }

@@ -38,7 +38,7 @@ pub(crate) struct Faults {
     pub latency: Duration,
 }
 
-/// The sender of a request and the version of the object that it knew.
+/// The sender of a request and the version of the object that it had read.
 pub(crate) struct Sender {
     pub name: String,
     pub known: u64,

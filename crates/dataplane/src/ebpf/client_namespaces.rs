@@ -10,7 +10,7 @@ use netlink::route::NetworkNamespace;
 
 use crate::client_sockets::ClientSocketError;
 
-/// Maximum of control groups that are read: many times those of a node with the most Pods.
+/// Maximum number of control groups that are read: many times those of a node with the most Pods.
 const CONTROL_GROUPS_MAX: usize = 65_536;
 
 /// Network namespaces of clients.

@@ -25,7 +25,7 @@ pub enum ControlGroupError {
         /// Mount point.
         path: PathBuf,
     },
-    /// The named directory is no control group.
+    /// The named directory is not a control group.
     #[error("{path} is not in a cgroup2 file system; name a directory in one with --ebpf-cgroup")]
     NotControlGroup {
         /// Path of the directory.

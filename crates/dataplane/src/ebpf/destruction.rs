@@ -7,7 +7,7 @@ use std::thread;
 use super::clients::Clients;
 use crate::client_sockets::{ClientSocket, ClientSocketError, Destroyed};
 
-/// Maximum of waiting requests, which share one search.
+/// Maximum number of waiting requests, which share one search.
 const WAITING_MAX: usize = 256;
 
 /// Sockets to destroy, and the receiver of their number.

@@ -22,15 +22,15 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Returns what the states of a group have in common.
+    /// Returns the attributes that the states of a group have in common.
     pub(super) fn identity(&self) -> (&PortKey, Option<EndpointSet>) {
         (&self.port, self.set)
     }
 }
 
-/// Abilities of the kernel and of this process, on which the choice depends.
+/// Features of the kernel and of this process, on which the choice depends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Abilities {
+pub(super) struct KernelFeatures {
     /// True if the kernel has `bpf_set_retval`, so that frontends without endpoints are served.
     pub can_refuse: bool,
     /// True if this process can destroy the sockets of clients, so that Services with `drain-seconds` are served.
@@ -38,9 +38,9 @@ pub(super) struct Abilities {
 }
 
 /// Returns the groups of a Service.
-pub(super) fn groups(plan: &Plan, service: &ObjectKey, abilities: Abilities) -> Vec<Group> {
+pub(super) fn groups(plan: &Plan, service: &ObjectKey, features: KernelFeatures) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    for port in plan.ports_of(service).filter(|port| is_served(port, abilities)) {
+    for port in plan.ports_of(service).filter(|port| is_served(port, features)) {
         let detects_pods = plan.settings().pods.covers(port.key.family);
         let first_of_port = groups.len();
         for frontend in &port.frontends {
@@ -64,7 +64,7 @@ pub(super) fn groups(plan: &Plan, service: &ObjectKey, abilities: Abilities) -> 
         }
     }
     groups.retain(|group| {
-        group.endpoints.len() <= ENDPOINTS_MAX && (group.set.is_some() || abilities.can_refuse)
+        group.endpoints.len() <= ENDPOINTS_MAX && (group.set.is_some() || features.can_refuse)
     });
     groups
 }
@@ -77,12 +77,12 @@ fn endpoints(port: &ServicePortPlan, set: Option<EndpointSet>) -> Vec<SocketAddr
 /// Returns true if two conditions hold for a Service port. The choice of its endpoints does not depend on the client.
 /// Its connections end by themselves or by the destruction of their sockets. Age and number of connections are read
 /// from connection tracking, where those of eBPF have no Service.
-fn is_served(port: &ServicePortPlan, abilities: Abilities) -> bool {
+fn is_served(port: &ServicePortPlan, features: KernelFeatures) -> bool {
     port.key.protocol == Protocol::Tcp
         && !port.is_range
         && port.affinity_seconds.is_none()
         && port.scheduler == Scheduler::Random
-        && (port.drain_seconds.is_none() || abilities.can_destroy)
+        && (port.drain_seconds.is_none() || features.can_destroy)
         && port.connection_age_max_seconds.is_none()
         && port.rebalance_percent.is_none()
 }

@@ -20,7 +20,7 @@ pub(super) const COUNTER_OFFSET: usize = 8;
 pub(super) const FRONTEND_BYTES: usize = 16;
 /// Bits of a [`PackedGeneration`] with the number of endpoints.
 pub(super) const COUNT_BITS: u32 = 24;
-/// Maximum of endpoints of a group.
+/// Maximum number of endpoints of a group.
 pub(super) const ENDPOINTS_MAX: usize = (1 << COUNT_BITS) - 1;
 /// Size of a counter: accepted and refused connections.
 pub(super) const COUNTER_BYTES: usize = 16;

@@ -43,7 +43,7 @@ use crate::{
 
 use clients::Clients;
 use destruction::Destruction;
-use frontends::Abilities;
+use frontends::KernelFeatures;
 use objects::{EbpfError, Objects};
 use services::Services;
 
@@ -150,7 +150,7 @@ impl EbpfDataplane {
                         tracing::warn!(%error, "connections by eBPF without reset; nftables serves Services with drain-seconds");
                     })
                     .ok();
-                self.services = Services::new(Abilities {
+                self.services = Services::new(KernelFeatures {
                     can_refuse: objects.can_refuse(),
                     can_destroy: self.destruction.is_some(),
                 });

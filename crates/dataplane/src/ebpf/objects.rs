@@ -35,8 +35,8 @@ pub(super) enum EbpfError {
     /// This process is in a network namespace of its own, and the root of the control groups has the processes of the whole
     /// host. A retry does not help.
     #[error(
-        "this process is in a network namespace other than that of the host, whose clients it must not serve; name the \
-         control group of its own clients with --ebpf-cgroup"
+        "this process is in a network namespace other than that of the host, and must not serve the clients of the host; \
+         name the control group of its own clients with --ebpf-cgroup"
     )]
     OtherNamespace,
     /// A former pin cannot be replaced. A retry helps after it was removed.
@@ -313,7 +313,7 @@ impl Objects {
     }
 }
 
-/// Loads the programs in the first variant that the kernel accepts. Returns them with their abilities.
+/// Loads the programs in the first variant that the kernel accepts. Returns them with their features.
 fn load_best(
     options: &Options,
     maps: &Maps,

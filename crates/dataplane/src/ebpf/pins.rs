@@ -27,7 +27,7 @@ pub(super) fn create_directory(base: &Path) -> io::Result<PathBuf> {
     if !is_file_system(parent) {
         if parent != Path::new(FILE_SYSTEM) {
             return Err(io::Error::other(format!(
-                "{} is no bpf file system",
+                "{} is not a bpf file system",
                 parent.display()
             )));
         }

@@ -225,7 +225,7 @@ fn peer_name(addresses: Addresses, maps: MapDescriptors) -> Result<Vec<Instructi
     program.finish()
 }
 
-/// Forgets the connection of a socket that ends; the context is `struct bpf_sock`.
+/// Removes the connection of a socket that ends; the context is `struct bpf_sock`.
 fn release(maps: MapDescriptors) -> Result<Vec<Instruction>, AssemblyError> {
     let mut program = Assembler::new();
     let permit = program.label();

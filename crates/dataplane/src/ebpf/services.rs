@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use api::object::ObjectKey;
 use plan::{Plan, PortKey};
 
-use super::frontends::{Abilities, Group, groups};
+use super::frontends::{Group, KernelFeatures, groups};
 use super::layout::{FRONTEND_BYTES, PackedGeneration, SOCKET_BYTES, frontend_bytes, socket_bytes};
 
 /// State of the maps in the kernel.
@@ -94,14 +94,14 @@ pub(super) struct Services {
     /// Generations and counters in use are smaller.
     generation: u64,
     counter: u32,
-    abilities: Abilities,
+    features: KernelFeatures,
 }
 
 impl Services {
     /// Creates an empty state.
-    pub(super) fn new(abilities: Abilities) -> Self {
+    pub(super) fn new(features: KernelFeatures) -> Self {
         Self {
-            abilities,
+            features,
             ..Self::default()
         }
     }
@@ -129,7 +129,7 @@ impl Services {
         let mut edit = Edit::default();
         for service in services {
             let former = self.applied.remove(service).unwrap_or_default();
-            let applied = self.assign_elements(groups(plan, service, self.abilities), &former, &mut edit);
+            let applied = self.assign_elements(groups(plan, service, self.features), &former, &mut edit);
             // A Service has room for tens of thousands of ports.
             let left: HashSet<&SocketAddr> = applied.iter().flat_map(|now| &now.group.frontends).collect();
             let packed_generations: HashSet<PackedGeneration> =
@@ -183,7 +183,7 @@ impl Services {
         let mut edit = Edit::default();
         let mut used = HashSet::new();
         for service in plan.services() {
-            let groups = groups(plan, service, self.abilities);
+            let groups = groups(plan, service, self.features);
             let found = groups.iter().filter_map(|group| {
                 let (packed, counter) = found_in(kernel, group)?;
                 // Refusals share one generation.
@@ -209,7 +209,7 @@ impl Services {
         edit
     }
 
-    /// Adds what only the kernel has, or lacks.
+    /// Adds the entries that only the kernel has, or that it lacks.
     fn add_leftovers(&self, kernel: &KernelState, edit: &mut Edit) {
         let applied = || self.applied.values().flatten();
         let frontends: HashSet<SocketAddr> = applied()

@@ -10,7 +10,7 @@ use super::names::{
 };
 use super::rule::{Rule, reject};
 
-/// A jump from a built-in chain to an own one.
+/// A jump from a built-in chain to a chain of Portolan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Jump {
     /// Table of both chains.

@@ -16,7 +16,7 @@ use super::names::Table;
 use super::program::{ProgramError, Programs};
 use super::{INVALID_DROPPED_COUNTER, Options};
 
-/// Attempts of a change, each without one more refused Service: the programs report only the first.
+/// Maximum number of attempts of a change, each without one more refused Service: the programs report only the first.
 const ROUNDS_MAX: usize = 8;
 /// Reason why port ranges are left out.
 const RANGES_REFUSED: &str =
@@ -96,7 +96,7 @@ impl FamilyTables {
         }
     }
 
-    /// Repairs what differs from the plan. Returns the number of changed chains and jumps.
+    /// Repairs chains and jumps that differ from the plan. Returns the number of changed chains and jumps.
     pub(super) fn repair(&mut self, plan: &Plan, options: &Options) -> Result<usize, DataplaneError> {
         let context = self.context(plan, options);
         let saved = self.programs.save()?;

@@ -1,4 +1,4 @@
-//! Removal of chains: own ones, kube-proxy's, and those of its ipvs mode.
+//! Removal of chains: Portolan's, kube-proxy's, and those of its ipvs mode.
 //! The programs start only if the kernel reports chains, because their start takes longer than all other work here.
 
 use std::fs;

@@ -32,6 +32,7 @@ pub(super) fn write(plan: &Plan, service: &ObjectKey, context: &Context, rules: 
     }
 }
 
+/// Writer of the rules for echo requests to a frontend.
 struct PingWriter<'a> {
     service: &'a ObjectKey,
     context: &'a Context,
@@ -74,7 +75,7 @@ impl PingWriter<'_> {
         }
     }
 
-    /// Writes the rules that reject or drop what is not answered.
+    /// Writes the rules that reject or drop unanswered echo requests.
     fn write_refusals(&self, rules: &mut ServiceRules) {
         let answers = self.frontend.targets.iter().any(is_answered);
         let mut refused = self.frontend.targets.iter();

@@ -12,7 +12,7 @@ use super::saved::Saved;
 
 /// Time in seconds to wait for the lock of the tables, as kube-proxy.
 const LOCK_WAIT_SECONDS: &str = "5";
-/// Maximum of bytes that are kept of a program's standard error.
+/// Maximum number of bytes that are kept of a program's standard error.
 const STDERR_BYTES_MAX: u64 = 16 << 10;
 /// Chains that show which variant the kubelet of this node uses.
 const KUBELET_CHAINS: [&str; 3] = [

@@ -13,7 +13,7 @@ use super::context::PodMatch;
 const COMMENT_BYTES_MAX: usize = 255;
 /// Bits of the random number that the kernel compares with the probability.
 const PROBABILITY_BITS: u32 = 31;
-/// Maximum of parts into which one match of `xt_cluster` divides the sources.
+/// Maximum number of parts into which one match of `xt_cluster` divides the sources.
 const CLUSTER_NODES_MAX: usize = 32;
 
 /// A rule without its chain. Its parts are printed in the order of `iptables-save`; matches in the order in which
@@ -152,7 +152,7 @@ impl Rule {
         ))
     }
 
-    /// Matches packets whose source is in a list since at most this many seconds.
+    /// Matches packets whose source entered a list at most this many seconds ago.
     pub(super) fn match_recent(self, list: impl std::fmt::Display, seconds: u32, family: Family) -> Self {
         let mask = whole_address(family);
         self.part(format_args!(

@@ -96,6 +96,7 @@ impl ServiceRules {
     }
 }
 
+/// Writer of the rules of a Service port.
 struct PortWriter<'a> {
     port: &'a ServicePortPlan,
     context: &'a Context,

@@ -41,12 +41,12 @@ macro_rules! for_both {
             use super::*;
 
             #[test]
-            fn nft() {
+            fn holds_with_nft() {
                 testbed::in_namespace(|| $test(Variant::Nft));
             }
 
             #[test]
-            fn legacy() {
+            fn holds_with_legacy() {
                 testbed::in_namespace(|| $test(Variant::Legacy));
             }
         }
@@ -256,13 +256,13 @@ fn canary_detects_flush_between_full_comparisons() {
     });
 }
 
-for_both!(a_change_on_top_of_a_flush_brings_everything_back, |variant| {
+for_both!(change_after_a_flush_restores_all_rules, |variant| {
     let mut plan = planned(3);
     let mut dataplane = loaded(&mut plan, variant);
     IptablesDataplane::cleanup(Leftovers::All).unwrap();
     put(&mut plan, 1, 2);
     update(&mut plan, &mut dataplane);
-    // The next repair finds what the change did not touch.
+    // The next repair finds the rules that the change did not touch.
     dataplane.repair(&plan).unwrap();
     assert_eq!(dataplane.repair(&plan).unwrap(), 0);
     assert!(
@@ -273,7 +273,7 @@ for_both!(a_change_on_top_of_a_flush_brings_everything_back, |variant| {
     );
 });
 
-for_both!(a_next_process_takes_over_without_writing, |variant| {
+for_both!(next_process_adopts_rules_without_writes, |variant| {
     let mut plan = planned(3);
     drop(loaded(&mut plan, variant));
     let mut next = IptablesDataplane::open(options(variant)).unwrap();
@@ -288,7 +288,7 @@ for_both!(a_next_process_takes_over_without_writing, |variant| {
     assert_eq!(update(&mut plan, &mut next).elements, 8);
 });
 
-for_both!(cleanup_takes_everything_that_others_do_not_use, |variant| {
+for_both!(cleanup_removes_everything_that_others_do_not_use, |variant| {
     let mut plan = planned(2);
     let dataplane = loaded(&mut plan, variant);
     drop(dataplane);

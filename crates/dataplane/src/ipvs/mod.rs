@@ -162,7 +162,7 @@ impl IpvsDataplane {
         self.rules.delegate_to_virtual_servers(false);
     }
 
-    /// Adds what virtual servers need before the rules change.
+    /// Adds virtual servers and destinations that the new rules need.
     fn begin(&mut self, plan: &Plan, changes: &Changes) -> Option<Pending> {
         let servers = self.servers.as_mut()?;
         let begun = if !self.is_in_sync || changes.needs_full_write {
@@ -185,7 +185,8 @@ impl IpvsDataplane {
         }
     }
 
-    /// Removes what the rules no longer use. Returns the number of unexpected differences; `None` if IPVS is not usable.
+    /// Removes virtual servers and destinations that the rules no longer use. Returns the number of unexpected
+    /// differences; `None` if IPVS is not usable.
     fn finish(&mut self, pending: Option<Pending>) -> Option<usize> {
         let (servers, pending) = (self.servers.as_mut()?, pending?);
         match servers.finish(pending) {

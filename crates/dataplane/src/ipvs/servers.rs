@@ -363,7 +363,7 @@ fn replace_scheduler(server: &mut VirtualServer) {
     server.scheduler_flags = 0;
 }
 
-/// Accepts that the object to delete is gone.
+/// Accepts that the object to delete does not exist.
 fn expect_absent(deleted: Result<(), IpvsError>) -> Result<(), IpvsError> {
     match deleted {
         Err(error) if !error.is_absent() => Err(error),

@@ -11,8 +11,8 @@ use super::snapshot::{self, TableState};
 use super::synchronize::Repair;
 use super::{NftablesDataplane, base_ruleset, layout};
 
-/// Differences between the table in the kernel and a plan. Chains and verdicts that no Service uses are no differences,
-/// because the proxy keeps some of them.
+/// Differences between the table in the kernel and a plan. Chains and verdicts that no Service uses are not
+/// differences, because the proxy keeps some of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drift {
     differences: BTreeMap<TableObject, Kind>,
@@ -21,6 +21,7 @@ pub struct Drift {
 /// Object of the table: a chain, a set or map, or an element.
 type TableObject = (String, Vec<u8>);
 
+/// Kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Missing,

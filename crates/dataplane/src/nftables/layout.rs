@@ -7,7 +7,7 @@
 use netlink::nftables::{Field, Set, SetValue};
 use plan::Family;
 
-/// Maximum of elements in an affinity map: clients times Service ports that they use. Beyond it, connections are
+/// Maximum number of elements in an affinity map: clients times Service ports that they use. Beyond it, connections are
 /// balanced without affinity. An element takes about 200 bytes of kernel memory.
 const AFFINITY_ELEMENTS_MAX: u32 = 262_144;
 

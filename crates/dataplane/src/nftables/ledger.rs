@@ -8,7 +8,7 @@ use netlink::nftables::Generation;
 pub(super) struct Ledger {
     /// Generation of the ruleset at that time; `None` if no state is verified.
     since: Option<Generation>,
-    /// Number of own transactions since then.
+    /// Number of this process's transactions since then.
     own: u32,
     /// Number of external transactions since then whose changes are repaired.
     external: u32,
@@ -28,7 +28,7 @@ impl Ledger {
         *self = Self::default();
     }
 
-    /// Counts an own transaction.
+    /// Counts a transaction of this process.
     pub(super) fn record_own(&mut self) {
         self.own = self.own.saturating_add(1);
     }

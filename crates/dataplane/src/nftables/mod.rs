@@ -70,8 +70,8 @@ pub(crate) use delegation::virtual_set;
 /// Services that one transaction of the first load contains. It bounds memory: about 200 KB of messages with ten
 /// endpoints each.
 const SERVICES_PER_TRANSACTION: usize = 256;
-/// Attempts of a transaction, each without the Services that the kernel refused before. The kernel reports all
-/// refusals at once, so a third attempt is rare.
+/// Maximum number of attempts of a transaction, each without the Services that the kernel refused before. The kernel
+/// reports all refusals at once, so a third attempt is rare.
 const ROUNDS_MAX: usize = 8;
 
 /// Options of the data plane.

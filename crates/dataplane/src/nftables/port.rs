@@ -42,6 +42,7 @@ pub(super) struct Port {
     local: IndexedEndpoints,
 }
 
+/// A frontend as the kernel has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct AppliedFrontend {
     /// True if other ports of the address are rejected.

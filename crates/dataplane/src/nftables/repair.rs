@@ -18,11 +18,12 @@ use super::synchronize::Repair;
 use super::transaction::{NO_OWNER, write_chains, write_elements};
 use super::{Bytes, NftablesDataplane, base_ruleset, snapshot};
 
-/// Keys of one map that are repaired one by one; a map with more changed keys is read and compared.
+/// Maximum number of keys of one map that are repaired one by one; a map with more changed keys is read and compared.
 const REPAIRED_KEYS_MAX: usize = 4_096;
 
 impl NftablesDataplane {
-    /// Repairs what external changes touched. Returns the number of elements and chains that were checked.
+    /// Repairs the elements and chains that external changes touched. Returns the number of elements and chains that
+    /// were checked.
     pub(super) fn repair_changes(
         &mut self,
         plan: &Plan,
@@ -63,7 +64,7 @@ impl NftablesDataplane {
         Ok(count)
     }
 
-    /// Compares all chains with the desired ones and repairs them. Returns how many differed.
+    /// Compares all chains with the desired ones and repairs them. Returns the number of differences.
     pub(super) fn repair_chains(&mut self) -> Result<usize, DataplaneError> {
         let desired = self.desired_chains();
         let mut repair = Repair::default();
@@ -109,7 +110,7 @@ impl NftablesDataplane {
                 Err(error) => tracing::debug!(%error, "reported element changed again"),
             }
         }
-        // An undesired element that cannot be deleted is usually gone already.
+        // An undesired element that cannot be deleted usually no longer exists.
         desired.is_none()
     }
 

@@ -139,6 +139,7 @@ pub(super) struct KernelElements {
     found: Vec<KernelElement>,
 }
 
+/// An element in the kernel.
 #[derive(Debug)]
 struct KernelElement {
     /// Key, end of the key range, and interval flag.

@@ -19,8 +19,8 @@ use super::snapshot::{self, Digest, FormerEndpoints, KernelElements, TableState}
 use super::transaction::{NO_OWNER, write_chains, write_elements};
 use super::{NftablesDataplane, ROUNDS_MAX, SERVICES_PER_TRANSACTION, base_ruleset, is_drift, ranges};
 
-/// Attempts to read and write the table while other programs change the ruleset. After that, the transaction is
-/// written without the kernel's generation check.
+/// Maximum number of attempts to read and write the table while other programs change the ruleset. After that, the
+/// transaction is written without the kernel's generation check.
 const ATTEMPTS_MAX: usize = 4;
 
 /// Changes that bring the table to the desired state.

@@ -10,8 +10,8 @@ use super::map_element::{MapElement, MapId, MapValue};
 use super::rule_builder::MASQUERADE_BITS;
 use super::verdict_chain::VerdictChain;
 
-/// Unused codes that stay applied before a sweep. Numbers of endpoints fluctuate, and reuse of a code is free; a
-/// thousand codes take one megabyte of kernel memory.
+/// Maximum number of unused codes that stay applied before a sweep. Numbers of endpoints fluctuate, and reuse of a code
+/// is free; a thousand codes take one megabyte of kernel memory.
 const UNUSED_MAX: usize = 256;
 
 /// Verdict chains with their codes.

@@ -1,4 +1,4 @@
-//! Expressions of the rules.
+//! Expressions of the rules of two-tier forwarding: headers, keys and hashes.
 
 use maglev::TABLE_SIZE;
 use netlink::nftables::{

@@ -107,8 +107,8 @@ impl TwoTier {
     }
 
     /// Forwards the connections of all Service ports that `plan` forwards. `nodes` are all Nodes. Returns the ports
-    /// beyond [`PORTS_MAX`], which are not forwarded. A failure of the XDP program is no error, as the rules forward
-    /// its packets then ([`TwoTier::xdp_use`]).
+    /// beyond [`PORTS_MAX`], which are not forwarded. A failure of the XDP program is not an error, as the rules
+    /// forward its packets then ([`TwoTier::xdp_use`]).
     ///
     /// # Errors
     ///

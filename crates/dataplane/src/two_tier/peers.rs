@@ -83,7 +83,7 @@ impl Peers {
 
     /// Applies the addresses of all Nodes; `local` is that of this node. A peer keeps its number.
     ///
-    /// A new Node whose name leads to the Ethernet address of another one is no peer. The hash of names is not
+    /// A new Node whose name leads to the Ethernet address of another one is not a peer. The hash of names is not
     /// cryptographic: a host could join under such a name, and receive the packets of the other one.
     pub(crate) fn update(&mut self, nodes: &NodeAddresses, own: &str, local: IpAddr) {
         let host_of = |addresses: &Vec<IpAddr>| {

@@ -22,6 +22,7 @@ pub(crate) struct Recovered {
     families: [FamilySlots; 2],
 }
 
+/// Slots of one IP family.
 #[derive(Debug, Default)]
 struct FamilySlots {
     /// Number of the slots of each frontend.

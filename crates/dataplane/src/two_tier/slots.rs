@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Number of previous nodes that a slot keeps. A connection survives as many changes of its slot.
+/// Maximum number of previous nodes that a slot keeps. A connection survives as many changes of its slot.
 pub(crate) const PREVIOUS_MAX: usize = 3;
 /// Upper bound for the sum of all weights. Larger numbers of endpoints are scaled, so that each node gets slots.
 const WEIGHTS_MAX: u64 = 512;

@@ -8,8 +8,8 @@ use plan::{Family, FrontendKind, PodDetection, PortKey, ServicePortPlan};
 use super::peers::{PeerNumber, Peers};
 use super::slots::{PREVIOUS_MAX, Slots};
 
-/// Maximum of Service ports with two-tier forwarding per family: about 30 MiB of the kernel's memory. All nodes forward
-/// the same ones, those of the oldest Services: a new Service takes no place of another one.
+/// Maximum number of Service ports with two-tier forwarding per family: about 30 MiB of the kernel's memory. All nodes
+/// forward the same ones, those of the oldest Services: a new Service takes no place of another one.
 pub const PORTS_MAX: usize = 64;
 
 /// Levels of nodes: the current one and the previous ones.
@@ -109,7 +109,7 @@ impl State {
     }
 }
 
-/// Returns the slots with this node as a previous one, or with an unknown node; this node is no peer.
+/// Returns the slots with this node as a previous one, or with an unknown node; this node is not a peer.
 pub(crate) fn kept_slots<'a>(slots: &'a Slots, peers: &'a Peers) -> impl Iterator<Item = u32> + 'a {
     let previous = (1..LEVELS).flat_map(|level| slots.at_level(level));
     previous

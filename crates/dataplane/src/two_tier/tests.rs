@@ -294,7 +294,7 @@ fn tables_of_differences_equal_those_written_as_a_whole() {
 }
 
 #[test]
-fn older_services_precede() {
+fn older_services_have_precedence() {
     let mut plan = Plan::new(Settings {
         supports_two_tier: true,
         ..Settings::default()

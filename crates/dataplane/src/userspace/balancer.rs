@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use plan::{EndpointSet, Scheduler, ServicePortPlan};
 
-/// Maximum of clients with affinity per Service port. Further clients have no affinity until some expire, so that many
-/// source addresses cannot exhaust the memory of this node.
+/// Maximum number of clients with affinity per Service port. Further clients have no affinity until some expire, so
+/// that many source addresses cannot exhaust the memory of this node.
 pub(super) const AFFINITIES_MAX: usize = 65_536;
 /// Minimum time between two searches of a full table for clients whose affinity has expired, which read all of it.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);

@@ -591,7 +591,7 @@ fn udp_flow_keeps_endpoint_until_it_leaves() {
         let client = UdpSocket::bind("0.0.0.0:0").unwrap();
         client.connect(SERVICE).unwrap();
         client.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
-        let ask = || {
+        let request = || {
             let mut buffer = [0; 64];
             client.send(b"?").unwrap();
             let bytes = client.recv(&mut buffer).unwrap();
@@ -599,13 +599,13 @@ fn udp_flow_keeps_endpoint_until_it_leaves() {
                 .parse::<SocketAddr>()
                 .unwrap()
         };
-        let first = ask();
+        let first = request();
         for _ in 0..5 {
-            assert_eq!(ask(), first);
+            assert_eq!(request(), first);
         }
         let left = if first == one { other } else { one };
         host.endpoints("UDP", &[left]);
-        assert_eq!(ask(), left);
+        assert_eq!(request(), left);
     });
 }
 

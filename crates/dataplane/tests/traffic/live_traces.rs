@@ -15,7 +15,7 @@ use crate::world::{Member, Outcome};
 
 /// One packet of this many is followed, so that the tests take about the same time.
 const SHARE: usize = 16;
-/// Maximum of conntrack entries of one source and destination.
+/// Maximum number of conntrack entries of one source and destination.
 const ENTRIES_MAX: usize = 2;
 /// Time for events of a packet after its outcome.
 const EVENTS_TIMEOUT: Duration = Duration::from_millis(5);
@@ -127,7 +127,7 @@ impl Turn<'_> {
             response: match outcome {
                 Outcome::Answered { .. } => Response::Answered,
                 Outcome::Refused => Response::Refused,
-                Outcome::Silence => Response::Timeout,
+                Outcome::NoResponse => Response::Timeout,
             },
             milliseconds: 0,
             at_connect: None,

@@ -385,8 +385,8 @@ impl Probes<'_> {
                                 assert_eq!(stated.verdict, explain::trace::Verdict::Dropped, "{stated:#?}");
                                 scope.spawn(move || {
                                     assert_eq!(
-                                        self.ask(&packet, false, &stated),
-                                        Outcome::Silence,
+                                        self.request(&packet, false, &stated),
+                                        Outcome::NoResponse,
                                         "{}",
                                         self.say(&packet)
                                     );
@@ -409,7 +409,7 @@ impl Probes<'_> {
             ..
         } = verdict
         else {
-            assert_eq!(self.ask(packet, true, stated), Outcome::Refused, "{subject}");
+            assert_eq!(self.request(packet, true, stated), Outcome::Refused, "{subject}");
             assert_eq!(stated.verdict, explain::trace::Verdict::Refused, "{stated:#?}");
             return;
         };
@@ -420,7 +420,7 @@ impl Probes<'_> {
         };
         let mut chosen = Vec::new();
         for _ in 0..tries {
-            let outcome = self.ask(packet, true, stated);
+            let outcome = self.request(packet, true, stated);
             let Outcome::Answered { by, source, .. } = outcome else {
                 panic!("{subject}: {outcome:?}");
             };
@@ -480,7 +480,7 @@ impl Probes<'_> {
         )
     }
 
-    fn ask(&self, packet: &Packet, is_answer_due: bool, stated: &Trace) -> Outcome {
+    fn request(&self, packet: &Packet, is_answer_due: bool, stated: &Trace) -> Outcome {
         let port = 20_000 + self.port.fetch_add(1, Ordering::Relaxed) % 10_000;
         let to = SocketAddr::new(packet.destination, packet.port);
         let client = self.client.open(packet.protocol, packet.destination, port);
@@ -493,7 +493,7 @@ impl Probes<'_> {
         } else {
             self.followed.turn(packet, source)
         };
-        let outcome = client.ask(to, is_answer_due);
+        let outcome = client.request(to, is_answer_due);
         if let Some(turn) = turn {
             turn.compare(self.node, stated, packet, source, &outcome);
         }

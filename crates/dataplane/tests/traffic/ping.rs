@@ -17,7 +17,7 @@ const ENDPOINTS: [&str; 2] = ["10.244.2.2", "fd00:244:2::2"];
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const UNASSIGNED: [&str; 2] = ["10.96.0.99", "fd00:10:96::99"];
 
-/// Every client gets the reply from the address that it asked, while the Service has an endpoint. Otherwise it gets an
+/// Every client gets the reply from the address that it pinged, while the Service has an endpoint. Otherwise it gets an
 /// error, or nothing where packets are dropped.
 pub(crate) fn node_answers(mode: Mode) {
     let world = World::new();
@@ -64,11 +64,11 @@ pub(crate) fn assert_echo(plan: &Plan, client: &Member, source: IpAddr, destinat
     let expected = match decision.verdict {
         Verdict::Answered => Echo::Reply { from: destination },
         Verdict::NoEndpoints | Verdict::UndefinedPort => Echo::Refused,
-        Verdict::NoLocalEndpoints | Verdict::OutOfSourceRanges | Verdict::Unallocated => Echo::Silence,
+        Verdict::NoLocalEndpoints | Verdict::OutOfSourceRanges | Verdict::Unallocated => Echo::NoResponse,
         Verdict::NotAService => return,
         Verdict::Balanced { .. } => panic!("{decision:?}"),
     };
-    let outcome = client.ping(destination, expected != Echo::Silence);
+    let outcome = client.ping(destination, expected != Echo::NoResponse);
     assert_eq!(
         outcome, expected,
         "{} to {destination}: {decision:?}",

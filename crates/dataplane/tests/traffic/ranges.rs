@@ -64,22 +64,9 @@ pub(crate) fn ranges_keep_the_port(mode: Mode) {
         }
         let named = endpoint(&world, protocol, CLUSTER_IPS[0], 8005);
         assert_eq!(named.port(), POD_PORTS[1], "the named port precedes the range");
-        assert_eq!(ask(&world, protocol, CLUSTER_IPS[0], 9001), Outcome::Refused);
+        assert_eq!(request(&world, protocol, CLUSTER_IPS[0], 9001), Outcome::Refused);
     }
-    let to = SocketAddr::new(CLUSTER_IPS[0].parse().unwrap(), POD_PORTS[0]);
-    for member in &world.members[1..4] {
-        // The sockets are open at the same time, so their ports differ.
-        let clients = [(); 2].map(|()| member.open(Protocol::Tcp, to.ip(), 0));
-        let answered_by = clients.map(|client| match client.ask(to, true) {
-            Outcome::Answered { by, .. } => by,
-            outcome => panic!("{}: {outcome:?}", member.name),
-        });
-        assert_eq!(
-            answered_by[0], answered_by[1],
-            "{} meets one endpoint",
-            member.name
-        );
-    }
+    assert_clients_meet_one_endpoint(&world);
 
     put(
         &mut plan,
@@ -95,36 +82,60 @@ pub(crate) fn ranges_keep_the_port(mode: Mode) {
         let to = SocketAddr::new(destination.parse().unwrap(), POD_PORTS[0]);
         let outcome = world.members[CLIENT]
             .open(Protocol::Udp, to.ip(), 0)
-            .ask(to, false);
+            .request(to, false);
         assert_eq!(
             outcome,
-            Outcome::Silence,
+            Outcome::NoResponse,
             "the source ranges do not admit the client"
         );
     }
 
     put(&mut plan, &mut dataplane, service("all", json!([])), 0);
-    assert_eq!(ask(&world, Protocol::Udp, EXTERNAL[1], 4000), Outcome::Refused);
+    assert_eq!(
+        request(&world, Protocol::Udp, EXTERNAL[1], 4000),
+        Outcome::Refused
+    );
     put(&mut plan, &mut dataplane, service("8080/TCP", json!([])), 1);
     assert_eq!(
         endpoint(&world, Protocol::Tcp, EXTERNAL[1], 8080).to_string(),
         "[fd00:244:1::2]:8080"
     );
-    assert_eq!(ask(&world, Protocol::Tcp, CLUSTER_IPS[1], 8081), Outcome::Refused);
+    assert_eq!(
+        request(&world, Protocol::Tcp, CLUSTER_IPS[1], 8081),
+        Outcome::Refused
+    );
+}
+
+/// Checks that two connections of a client reach the same endpoint.
+fn assert_clients_meet_one_endpoint(world: &World) {
+    let to = SocketAddr::new(CLUSTER_IPS[0].parse().unwrap(), POD_PORTS[0]);
+    for member in &world.members[1..4] {
+        // The sockets are open at the same time, so their ports differ.
+        let clients = [(); 2].map(|()| member.open(Protocol::Tcp, to.ip(), 0));
+        let answered_by = clients.map(|client| match client.request(to, true) {
+            Outcome::Answered { by, .. } => by,
+            outcome => panic!("{}: {outcome:?}", member.name),
+        });
+        assert_eq!(
+            answered_by[0], answered_by[1],
+            "{} meets one endpoint",
+            member.name
+        );
+    }
 }
 
 fn endpoint(world: &World, protocol: Protocol, destination: &str, port: u16) -> SocketAddr {
-    match ask(world, protocol, destination, port) {
+    match request(world, protocol, destination, port) {
         Outcome::Answered { by, .. } => by,
         outcome => panic!("{destination} port {port}/{}: {outcome:?}", protocol.as_str()),
     }
 }
 
-fn ask(world: &World, protocol: Protocol, destination: &str, port: u16) -> Outcome {
+fn request(world: &World, protocol: Protocol, destination: &str, port: u16) -> Outcome {
     let address: IpAddr = destination.parse().unwrap();
     world.members[CLIENT]
         .open(protocol, address, 0)
-        .ask(SocketAddr::new(address, port), true)
+        .request(SocketAddr::new(address, port), true)
 }
 
 fn service(ranges: &str, source_ranges: Value) -> Value {

@@ -23,7 +23,8 @@ const AFFINITY_SECONDS: u64 = 1;
 const PAUSE: Duration = Duration::from_millis(2_500);
 /// Connections of a client within its affinity.
 const CONNECTIONS_PER_CLIENT: usize = 4;
-/// Periods until another endpoint is chosen; all are the same with a probability of 3 to the power of -15.
+/// Maximum number of periods until another endpoint is chosen; all are the same with a probability of 3 to the power of
+/// -15.
 const PERIODS_MAX: usize = 16;
 
 /// EPT-11, API-30: within the timeout a client keeps its endpoint, and afterwards it is chosen again.
@@ -36,7 +37,7 @@ pub(crate) fn affinity_expires(mode: Mode) {
     // A virtual server keeps the affinity while a connection of the client is open or in TIME_WAIT.
     let periods = if mode.has_virtual_servers { 1 } else { PERIODS_MAX };
     for _ in 0..periods {
-        let period: BTreeSet<SocketAddr> = (0..CONNECTIONS_PER_CLIENT).map(|_| ask(&world)).collect();
+        let period: BTreeSet<SocketAddr> = (0..CONNECTIONS_PER_CLIENT).map(|_| request(&world)).collect();
         assert_eq!(period.len(), 1, "a client keeps its endpoint");
         chosen.extend(period);
         if chosen.len() > 1 {
@@ -60,7 +61,7 @@ pub(crate) fn round_robin_takes_turns(mode: Mode) {
     if !dataplane.supports(plan::Scheduler::RoundRobin) {
         return;
     }
-    let order: Vec<SocketAddr> = (0..2 * ENDPOINTS.len()).map(|_| ask(&world)).collect();
+    let order: Vec<SocketAddr> = (0..2 * ENDPOINTS.len()).map(|_| request(&world)).collect();
     let (first, second) = order.split_at(ENDPOINTS.len());
     assert_eq!(first, second, "the same turn follows");
     assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), ENDPOINTS.len());
@@ -107,11 +108,11 @@ fn programmed(world: &World, mode: Mode, spec: Value, annotations: Value) -> Box
 }
 
 /// Returns the endpoint that serves a connection of the client.
-fn ask(world: &World) -> SocketAddr {
+fn request(world: &World) -> SocketAddr {
     let frontend: SocketAddr = FRONTEND.parse().unwrap();
     match world.members[CLIENT]
         .open(Protocol::Tcp, frontend.ip(), 0)
-        .ask(frontend, true)
+        .request(frontend, true)
     {
         Outcome::Answered { by, .. } => by,
         outcome => panic!("{outcome:?}"),

@@ -82,7 +82,7 @@ pub(crate) fn associations_reach_all_endpoints(mode: Mode) {
             SocketAddr::new(node, NODE_PORT),
         ] {
             let mut served: Vec<String> = (0..ASSOCIATIONS_PER_ADDRESS)
-                .map(|_| ask(&world.members[CLIENT], to))
+                .map(|_| request(&world.members[CLIENT], to))
                 .collect();
             served.sort();
             served.dedup();
@@ -107,13 +107,13 @@ fn serve(pod: &Member, address: IpAddr) {
     let name = pod.name;
     thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
-            // The client may be gone already and then fails itself.
+            // A client that has already disconnected reports the failure itself.
             TcpStream::from(stream).write_all(name.as_bytes()).ok();
         }
     });
 }
 
-fn ask(client: &Member, to: SocketAddr) -> String {
+fn request(client: &Member, to: SocketAddr) -> String {
     let socket = client.enter(|| socket(to.ip()).unwrap());
     socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.set_write_timeout(Some(TIMEOUT)).unwrap();

@@ -90,10 +90,10 @@ fn weights(world: &World) -> Vec<(String, u32)> {
     weights
 }
 
-fn ask(world: &World) -> String {
+fn request(world: &World) -> String {
     let frontend = SocketAddr::new(CLUSTER_IP.parse().unwrap(), 80);
     let client = world.members[CLIENT].open(Protocol::Tcp, frontend.ip(), 0);
-    match client.ask(frontend, true) {
+    match client.request(frontend, true) {
         Outcome::Answered { by, .. } => by.ip().to_string(),
         outcome => panic!("{outcome:?}"),
     }
@@ -129,7 +129,7 @@ fn annotation_selects_scheduler() {
                     .collect::<Vec<_>>(),
                 [expected]
             );
-            assert!(PODS.contains(&ask(&world).as_str()));
+            assert!(PODS.contains(&request(&world).as_str()));
         }
     });
 }
@@ -143,7 +143,7 @@ fn leaving_endpoint_gets_weight_zero() {
         let mut plan = plan();
         put(&mut plan, json!({}), &PODS);
         apply(&world, &mut dataplane, &mut plan);
-        let served: BTreeSet<String> = (0..2).map(|_| ask(&world)).collect();
+        let served: BTreeSet<String> = (0..2).map(|_| request(&world)).collect();
         assert_eq!(served.len(), 2);
         put(&mut plan, json!({}), &PODS[..1]);
         apply(&world, &mut dataplane, &mut plan);
@@ -152,7 +152,7 @@ fn leaving_endpoint_gets_weight_zero() {
             weights(&world),
             [(PODS[0].to_owned(), 1), (PODS[1].to_owned(), 0)]
         );
-        assert!((0..4).all(|_| ask(&world) == PODS[0]));
+        assert!((0..4).all(|_| request(&world) == PODS[0]));
         put(&mut plan, json!({}), &PODS);
         apply(&world, &mut dataplane, &mut plan);
         assert_eq!(

@@ -22,7 +22,7 @@ const NODE: [&str; 2] = ["172.30.0.11", "fd00:30::11"];
 /// Time limit for expected replies.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Wait for replies that must not come.
-const SILENCE: Duration = Duration::from_millis(120);
+const NO_RESPONSE_TIMEOUT: Duration = Duration::from_millis(120);
 
 /// A host that connects.
 pub(crate) struct Member {
@@ -45,7 +45,7 @@ pub(crate) enum Outcome {
         source: IpAddr,
     },
     Refused,
-    Silence,
+    NoResponse,
 }
 
 /// Result of an echo request.
@@ -56,7 +56,7 @@ pub(crate) enum Echo {
         from: IpAddr,
     },
     Refused,
-    Silence,
+    NoResponse,
 }
 
 impl World {
@@ -144,11 +144,15 @@ impl Member {
 
     /// Sends an echo request and reads the reply.
     pub(crate) fn ping(&self, to: IpAddr, is_answer_due: bool) -> Echo {
-        let timeout = if is_answer_due { REPLY_TIMEOUT } else { SILENCE };
+        let timeout = if is_answer_due {
+            REPLY_TIMEOUT
+        } else {
+            NO_RESPONSE_TIMEOUT
+        };
         match self.enter(|| ask_echo(to, timeout)) {
             Ok(from) => Echo::Reply { from },
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Echo::Refused,
-            Err(_) => Echo::Silence,
+            Err(_) => Echo::NoResponse,
         }
     }
 
@@ -161,7 +165,7 @@ impl Member {
                 let answer = move |peer: SocketAddr| format!("{at} {}", peer.ip());
                 thread::spawn(move || {
                     while let Ok((mut stream, peer)) = listener.accept() {
-                        // The client may be gone already and then fails itself.
+                        // A client that has already disconnected reports the failure itself.
                         stream.write_all(answer(peer).as_bytes()).ok();
                     }
                 });
@@ -190,8 +194,12 @@ impl Client {
     }
 
     /// Connects and reads the reply.
-    pub(crate) fn ask(self, to: SocketAddr, is_answer_due: bool) -> Outcome {
-        let timeout = if is_answer_due { REPLY_TIMEOUT } else { SILENCE };
+    pub(crate) fn request(self, to: SocketAddr, is_answer_due: bool) -> Outcome {
+        let timeout = if is_answer_due {
+            REPLY_TIMEOUT
+        } else {
+            NO_RESPONSE_TIMEOUT
+        };
         let answer = match self.protocol {
             Protocol::Tcp => ask_tcp(self.socket, to, timeout),
             Protocol::Udp | Protocol::Sctp => ask_udp(&self.socket.into(), to, timeout),
@@ -205,7 +213,7 @@ impl Client {
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Outcome::Refused,
-            Err(_) => Outcome::Silence,
+            Err(_) => Outcome::NoResponse,
         }
     }
 }

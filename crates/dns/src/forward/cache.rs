@@ -24,7 +24,7 @@ const STALE_TTL_SECONDS: u32 = 30;
 const FAILURE_RECHECK_SECONDS: u32 = 30;
 /// An entry is prefetched in the last tenth of its lifetime …
 const PREFETCH_PART: u32 = 10;
-/// Least number of uses of an entry that is refreshed.
+/// Minimum number of uses of an entry that is refreshed.
 const PREFETCH_USES: u32 = 2;
 
 /// A second of a monotonic clock with an arbitrary origin.
@@ -119,6 +119,7 @@ impl ServedEntry {
     }
 }
 
+/// A cached response, and its use.
 #[derive(Debug)]
 struct Entry {
     answer: Arc<RelayedMessage>,
@@ -134,6 +135,7 @@ struct Entry {
     has_failed: AtomicBool,
 }
 
+/// Part of the cache.
 #[derive(Debug, Default)]
 struct Shard {
     entries: IndexMap<Box<[u8]>, Arc<Entry>, RandomState>,
@@ -333,7 +335,7 @@ impl Entry {
 }
 
 fn cost(key: &[u8], answer: &RelayedMessage) -> usize {
-    key.len() + answer.octets() + ENTRY_OVERHEAD_BYTES
+    key.len() + answer.size_bytes() + ENTRY_OVERHEAD_BYTES
 }
 
 #[cfg(test)]

@@ -46,12 +46,12 @@ pub(super) struct UpstreamCounters {
 }
 
 impl UpstreamCounters {
-    pub(super) fn record_response(&self, code: u16, took: Duration) {
+    pub(super) fn record_response(&self, code: u16, elapsed: Duration) {
         let mut by_code = self.by_code.lock().unwrap_or_else(PoisonError::into_inner);
         by_code
             .entry(code)
             .or_insert_with(|| Histogram::new(&DURATION_BOUNDS_SECONDS))
-            .observe(took.as_secs_f64());
+            .observe(elapsed.as_secs_f64());
     }
 
     pub(super) fn record_failure(&self) {
@@ -95,6 +95,18 @@ impl Forwarder {
     }
 
     fn write_cache(&self, text: &mut MetricsText) {
+        let hits = self.write_cache_entries_and_hits(text);
+        self.write_cache_counters(text, hits);
+        text.single(
+            "portolan_dns_cache_bytes",
+            MetricType::Gauge,
+            "Memory that cache entries use, in bytes.",
+            self.cache().bytes(),
+        );
+    }
+
+    /// Writes the entries and hits of the cache by type. Returns the number of all hits.
+    fn write_cache_entries_and_hits(&self, text: &mut MetricsText) -> u64 {
         let (cache, counters) = (self.cache(), &self.inner.counters);
         let labels = |kind: &str| format!("{SERVER_LABELS},type=\"{kind}\",zones=\".\"");
         let [success, denial] = [0, 1].map(|at| {
@@ -125,13 +137,18 @@ impl Forwarder {
         );
         text.sample("coredns_cache_hits_total", &labels("success"), success);
         text.sample("coredns_cache_hits_total", &labels("denial"), denial);
+        success + denial
+    }
+
+    fn write_cache_counters(&self, text: &mut MetricsText, hits: u64) {
+        let (cache, counters) = (self.cache(), &self.inner.counters);
         let misses = counters.misses.load(Ordering::Relaxed);
         let labels = format!("{SERVER_LABELS},zones=\".\"");
         for (name, help, value) in [
             (
                 "coredns_cache_requests_total",
                 "The count of cache requests.",
-                success + denial + misses,
+                hits + misses,
             ),
             (
                 "coredns_cache_misses_total",
@@ -157,12 +174,6 @@ impl Forwarder {
             text.family(name, MetricType::Counter, help);
             text.sample(name, &labels, value);
         }
-        text.single(
-            "portolan_dns_cache_bytes",
-            MetricType::Gauge,
-            "Memory that cache entries use, in bytes.",
-            cache.bytes(),
-        );
     }
 
     fn write_upstreams(&self, text: &mut MetricsText) {

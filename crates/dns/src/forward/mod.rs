@@ -24,7 +24,7 @@ pub use resolv_conf::{ResolvConf, ResolvConfError, read_resolv_conf};
 pub use routes::{Group, Policy, RouteSettings, Routes, StubZone};
 pub use upstream::{ForwardError, Protocol, QueryCase, Upstream};
 
-use crate::wire::{Name, QUESTION_KEY_OCTETS_MAX, Query, Question, RelayedMessage};
+use crate::wire::{Name, QUESTION_KEY_BYTES_MAX, Query, Question, RelayedMessage};
 use metrics::ForwardCounters;
 use shares::{SERVER, SharePermit, Shares};
 
@@ -54,6 +54,7 @@ pub struct Forwarder {
     inner: Arc<Inner>,
 }
 
+/// State that all clones of a forwarder share.
 #[derive(Debug)]
 struct Inner {
     routes: Routes,
@@ -187,7 +188,7 @@ impl Forwarder {
     /// Looks a question up in the cache, without waiting.
     pub fn lookup(&self, question: &Question) -> Lookup {
         let inner = &self.inner;
-        let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
+        let mut key_buffer = [0; QUESTION_KEY_BYTES_MAX];
         let found = inner.cache.get(question.key(&mut key_buffer), inner.now());
         match found {
             CacheLookup::Fresh { answer, prefetch } => {
@@ -211,7 +212,7 @@ impl Forwarder {
 
     /// Looks a question up in the cache without counting a hit.
     pub fn peek(&self, question: &Question) -> CacheLookup {
-        let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
+        let mut key_buffer = [0; QUESTION_KEY_BYTES_MAX];
         self.inner
             .cache
             .get(question.key(&mut key_buffer), self.inner.now())
@@ -230,7 +231,7 @@ impl Forwarder {
     ) -> Result<UpstreamAnswer, Arc<ForwardError>> {
         let inner = &self.inner;
         inner.counters.misses.fetch_add(1, Ordering::Relaxed);
-        let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
+        let mut key_buffer = [0; QUESTION_KEY_BYTES_MAX];
         let key = question.key(&mut key_buffer);
         let stale = match inner.cache.get(key, inner.now()) {
             // Another query has filled the cache since the lookup.
@@ -267,7 +268,7 @@ impl Forwarder {
     /// Starts a forwarded query that refreshes a cache entry before it expires. Must be called within a tokio
     /// runtime.
     pub fn prefetch(&self, question: &Question) {
-        let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
+        let mut key_buffer = [0; QUESTION_KEY_BYTES_MAX];
         self.inner.counters.prefetches.fetch_add(1, Ordering::Relaxed);
         let key = question.key(&mut key_buffer);
         if let Err(error) = self.inner.join(key, question, SERVER) {

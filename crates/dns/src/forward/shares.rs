@@ -12,7 +12,7 @@ pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// Number of permits that each client holds, and its maximum.
 #[derive(Debug)]
 pub(super) struct Shares {
-    /// Maximum of permits of one client.
+    /// Maximum number of permits of one client.
     share_max: usize,
     /// Number of permits of each client that holds any.
     clients: Mutex<HashMap<IpAddr, usize>>,

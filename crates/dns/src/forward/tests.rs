@@ -92,7 +92,7 @@ async fn limits_the_open_queries_of_a_client() {
             checking_disabled: false,
             dnssec_ok: false,
         };
-        let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
+        let mut key_buffer = [0; QUESTION_KEY_BYTES_MAX];
         let key = question.key(&mut key_buffer);
         forwarder.inner.join(key, &question, client).is_ok()
     };

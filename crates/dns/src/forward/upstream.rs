@@ -27,10 +27,10 @@ use crate::wire::{Name, Question, RelayError, RelayedMessage, ResponseCode, kind
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 /// EDNS payload size that queries announce. Responses of this size are not fragmented on common paths; fragments can be
 /// forged (DNS flag day 2020).
-const UDP_OCTETS: u16 = 1_232;
-/// Receive buffer for UDP, for resolvers that exceed the announced size.
-const UDP_OCTETS_MAX: usize = 4_096;
-/// Consecutive failures after which a resolver counts as down (`max_fails` of CoreDNS' forward).
+const UDP_BYTES: u16 = 1_232;
+/// Size of the receive buffer for UDP, for resolvers that exceed the announced size.
+const UDP_BYTES_MAX: usize = 4_096;
+/// Number of consecutive failures after which a resolver counts as down (`max_fails` of CoreDNS' forward).
 const FAILURES_MAX: u32 = 2;
 /// Period of health checks of a resolver that is down (`health_check` of CoreDNS' forward).
 const HEALTH_CHECK_PERIOD: Duration = Duration::from_millis(500);
@@ -198,7 +198,7 @@ impl Upstream {
     }
 
     async fn exchange(&self, question: &Question) -> Result<RelayedMessage, ForwardError> {
-        let answer = self.exchange_once(question, Some(UDP_OCTETS)).await?;
+        let answer = self.exchange_once(question, Some(UDP_BYTES)).await?;
         // Servers without EDNS report it in two ways (RFC 6891 section 7).
         let without_edns = [ResponseCode::FormatError, ResponseCode::NotImplemented];
         if without_edns.iter().any(|code| answer.code == *code as u16) && !question.dnssec_ok {
@@ -210,7 +210,7 @@ impl Upstream {
     async fn exchange_once(
         &self,
         question: &Question,
-        udp_octets: Option<u16>,
+        udp_bytes: Option<u16>,
     ) -> Result<RelayedMessage, ForwardError> {
         let id = self.identifiers.next();
         let mut question = *question;
@@ -218,7 +218,7 @@ impl Upstream {
         if has_random_case {
             question.name = self.identifiers.randomize_case(&question.name);
         }
-        let message = question.encode(id, udp_octets);
+        let message = question.encode(id, udp_bytes);
         let mut is_case_lost = false;
         if self.protocol == Protocol::UdpThenTcp {
             let answer = self.exchange_udp(&message, id, &question).await;
@@ -276,7 +276,7 @@ impl Upstream {
         let socket = UdpSocket::bind((any, 0)).await?;
         socket.connect(self.address).await?;
         socket.send(message).await?;
-        let mut buffer = vec![0; UDP_OCTETS_MAX];
+        let mut buffer = vec![0; UDP_BYTES_MAX];
         for _ in 0..FOREIGN_MESSAGES_MAX {
             let length = socket.recv(&mut buffer).await?;
             match RelayedMessage::read(buffer.get(..length).unwrap_or_default(), id, question) {

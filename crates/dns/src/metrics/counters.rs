@@ -30,7 +30,7 @@ const TYPES: [(u16, &str); 16] = [
 const PROTOCOLS: [&str; 3] = ["udp", "tcp", "tls"];
 const FAMILIES: [&str; 2] = ["1", "2"];
 /// Bounds of the sizes of queries and responses, as in CoreDNS.
-const SIZE_BOUNDS_OCTETS: [f64; 14] = [
+const SIZE_BOUNDS_BYTES: [f64; 14] = [
     0.0, 100.0, 200.0, 300.0, 400.0, 511.0, 1_023.0, 2_047.0, 4_095.0, 8_291.0, 16_000.0, 32_000.0, 48_000.0,
     64_000.0,
 ];
@@ -73,8 +73,8 @@ pub(crate) struct QueryRecord {
     /// Query type; `None` if the message is malformed.
     pub(crate) kind: Option<u16>,
     pub(crate) dnssec_ok: bool,
-    pub(crate) query_octets: usize,
-    pub(crate) response_octets: usize,
+    pub(crate) query_bytes: usize,
+    pub(crate) response_bytes: usize,
     pub(crate) code: u16,
     pub(crate) source: Source,
     pub(crate) duration: Duration,
@@ -87,8 +87,8 @@ pub(crate) struct Counters {
     dnssec_ok: AtomicU64,
     responses: [[AtomicU64; CODES.len()]; SOURCES.len()],
     durations: Histogram,
-    query_octets: [Histogram; PROTOCOLS.len()],
-    response_octets: [Histogram; PROTOCOLS.len()],
+    query_bytes: [Histogram; PROTOCOLS.len()],
+    response_bytes: [Histogram; PROTOCOLS.len()],
     /// Responses dropped by the rate limit of a network.
     pub(crate) rate_limit_drops: AtomicU64,
     /// Responses truncated by the rate limit of a network.
@@ -99,15 +99,15 @@ pub(crate) struct Counters {
 
 impl Default for Counters {
     fn default() -> Self {
-        let sizes = || PROTOCOLS.map(|_| Histogram::new(&SIZE_BOUNDS_OCTETS));
+        let sizes = || PROTOCOLS.map(|_| Histogram::new(&SIZE_BOUNDS_BYTES));
         Self {
             requests: [const { [const { [const { AtomicU64::new(0) }; TYPES.len() + 1] }; FAMILIES.len()] };
                 PROTOCOLS.len()],
             dnssec_ok: AtomicU64::new(0),
             responses: [const { [const { AtomicU64::new(0) }; CODES.len()] }; SOURCES.len()],
             durations: Histogram::new(&DURATION_BOUNDS_SECONDS),
-            query_octets: sizes(),
-            response_octets: sizes(),
+            query_bytes: sizes(),
+            response_bytes: sizes(),
             rate_limit_drops: AtomicU64::new(0),
             rate_limit_truncations: AtomicU64::new(0),
             clients_refused: AtomicU64::new(0),
@@ -131,11 +131,11 @@ impl Counters {
         let codes = self.responses.get(source.unwrap_or(0));
         increase(codes.and_then(|codes| codes.get(usize::from(query.code))));
         self.durations.observe(query.duration.as_secs_f64());
-        if let Some(sizes) = self.query_octets.get(query.protocol) {
-            sizes.observe(query.query_octets as f64);
+        if let Some(sizes) = self.query_bytes.get(query.protocol) {
+            sizes.observe(query.query_bytes as f64);
         }
-        if let Some(sizes) = self.response_octets.get(query.protocol) {
-            sizes.observe(query.response_octets as f64);
+        if let Some(sizes) = self.response_bytes.get(query.protocol) {
+            sizes.observe(query.response_bytes as f64);
         }
     }
 
@@ -145,10 +145,10 @@ impl Counters {
             to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.durations.add(&other.durations);
-        for (to, from) in self.query_octets.iter().zip(&other.query_octets) {
+        for (to, from) in self.query_bytes.iter().zip(&other.query_bytes) {
             to.add(from);
         }
-        for (to, from) in self.response_octets.iter().zip(&other.response_octets) {
+        for (to, from) in self.response_bytes.iter().zip(&other.response_bytes) {
             to.add(from);
         }
     }
@@ -187,12 +187,12 @@ impl Counters {
             (
                 "coredns_dns_request_size_bytes",
                 "Size of the EDNS0 UDP buffer in bytes (64K for TCP) per zone and protocol.",
-                &self.query_octets,
+                &self.query_bytes,
             ),
             (
                 "coredns_dns_response_size_bytes",
                 "Size of the returned response in bytes.",
-                &self.response_octets,
+                &self.response_bytes,
             ),
         ] {
             text.family(name, MetricType::Histogram, help);

@@ -30,7 +30,7 @@ fn link_and_rules_are_created_and_removed() {
             .map(|text| text.parse().expect("an address"))
             .into();
         let nets: Vec<IpNet> = addresses.iter().map(|address| IpNet::from(*address)).collect();
-        tear_down().expect("nothing is there, which is no error");
+        tear_down().expect("missing rules are not an error");
         for _ in 0..2 {
             set_up(&addresses).expect("set up, and once more");
             let found = link_addresses();

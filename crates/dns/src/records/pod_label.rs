@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Length of the longest textual address.
-const ADDRESS_OCTETS_MAX: usize = 45;
+const ADDRESS_BYTES_MAX: usize = 45;
 
 /// Returns the address that a label in lower case spells with dashes: `10-244-9-9` or `fd00-244--5`.
 pub(super) fn address_of_label(label: &[u8]) -> Option<IpAddr> {
-    let mut text = [0; ADDRESS_OCTETS_MAX];
+    let mut text = [0; ADDRESS_BYTES_MAX];
     let text = text.get_mut(..label.len())?;
     let dashes = label.iter().filter(|byte| **byte == b'-').count();
     let is_v4 = dashes == 3 && !label.windows(2).any(|pair| pair == b"--");

@@ -1,4 +1,4 @@
-//! Data of Services and EndpointSlices that the index keeps: only what answers need.
+//! Data of Services and EndpointSlices that the index keeps: only the fields that answers need.
 
 use std::borrow::Borrow;
 use std::net::IpAddr;
@@ -271,7 +271,7 @@ impl Slice {
         };
         for part in [endpoint.label().as_wire(), &self.cluster] {
             let end = labels.length + part.len();
-            // Two labels have 128 octets with their lengths.
+            // Two labels have 128 bytes with their lengths.
             if let Some(octets) = labels.octets.get_mut(labels.length..end) {
                 octets.copy_from_slice(part);
                 labels.length = end;
@@ -337,7 +337,7 @@ impl EndpointLabels {
 /// A label in wire form, on the stack.
 #[derive(Clone, Copy)]
 pub(super) struct Label {
-    /// The first octet is the length of the label.
+    /// The first byte is the length of the label.
     octets: [u8; 64],
 }
 

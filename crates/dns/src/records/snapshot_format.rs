@@ -162,6 +162,7 @@ fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend(bytes);
 }
 
+/// Reader of the fields of a snapshot.
 struct Reader<'s> {
     bytes: &'s [u8],
     at: usize,

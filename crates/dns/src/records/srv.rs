@@ -54,6 +54,7 @@ impl Resolver<'_, '_, '_> {
         result
     }
 
+    /// Answers with an SRV record for each endpoint and matching port.
     fn endpoint_services(&mut self, at: usize, part: Part<'_>, endpoints: Endpoints<'_>) -> LookupResult {
         let matching = |ports: &'_ [Port]| ports.iter().filter(|port| part.includes(port)).count();
         let (mut count, mut records) = (0, 0);

@@ -1,13 +1,13 @@
 //! Answers from the zone and from responses of resolvers.
 
-use super::respond::{Peer, Responder, Transport, UDP_OCTETS_MAX};
+use super::respond::{Peer, Responder, Transport, UDP_BYTES_MAX};
 use super::search::Candidate;
 use crate::forward::UpstreamAnswer;
 use crate::metrics::Source;
 use crate::records::{Resolution, Scratch};
 use crate::wire::{
     CLASS_IN, Name, NameRef, Query, Question, RecordValue, Records, Reply, ResponseCode, Section,
-    TCP_OCTETS_MAX, kind,
+    TCP_BYTES_MAX, kind,
 };
 
 /// Result of answering a query.
@@ -157,15 +157,15 @@ impl Responder {
     }
 
     pub(super) fn limit(&self, query: &Query, peer: Peer) -> usize {
-        let udp_octets_max = match self.policy().udp_octets_max {
+        let udp_bytes_max = match self.policy().udp_bytes_max {
             // The loopback interface neither fragments these responses nor carries them to another host.
-            _ if peer.address.is_loopback() => UDP_OCTETS_MAX,
-            0 => UDP_OCTETS_MAX,
-            configured => configured.min(UDP_OCTETS_MAX),
+            _ if peer.address.is_loopback() => UDP_BYTES_MAX,
+            0 => UDP_BYTES_MAX,
+            configured => configured.min(UDP_BYTES_MAX),
         };
         match peer.transport {
-            Transport::Udp => query.udp_limit(udp_octets_max),
-            Transport::Tcp | Transport::Tls => TCP_OCTETS_MAX,
+            Transport::Udp => query.udp_limit(udp_bytes_max),
+            Transport::Tcp | Transport::Tls => TCP_BYTES_MAX,
         }
     }
 }

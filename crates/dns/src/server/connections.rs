@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
 
-/// Limit of open connections. Each uses a file descriptor and some kilobytes. At the limit, idle connections are
+/// Limit of open connections. Each uses a file descriptor and a few kilobytes. At the limit, idle connections are
 /// closed.
 const CONNECTIONS_MAX: usize = 12_000;
 /// Limit of open connections per client. Queries can share a connection, so clients need few connections.
@@ -30,6 +30,7 @@ pub(super) struct Connections {
     pub(super) transfers: Semaphore,
 }
 
+/// Numbers of open connections.
 #[derive(Debug, Default)]
 struct OpenConnections {
     total: usize,
@@ -57,7 +58,8 @@ impl Connections {
         })
     }
 
-    /// Returns a permit for a connection of `client`, or `None` if a limit is reached.
+    /// Returns a permit for a connection of `client`, as [`Policy::counted_client`](super::Policy) counts it, or `None` if
+    /// a limit is reached.
     pub(super) fn admit(self: &Arc<Self>, client: IpAddr, is_allowed: bool) -> Option<ConnectionPermit> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_allowed && open.of_refused_clients >= REFUSED_CLIENT_CONNECTIONS_MAX {

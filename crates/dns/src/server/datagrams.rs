@@ -9,41 +9,41 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-use super::respond::UDP_OCTETS_MAX;
+use super::respond::UDP_BYTES_MAX;
 
 /// Datagrams per batch. It bounds the memory of a worker (2 x 4 KiB each) and the wait of the first query for the
 /// last.
 const BATCH_MAX: usize = 32;
 /// Datagrams per batch under low load.
 const BATCH_MIN: usize = 4;
-/// Limit of a query in octets; a longer query is truncated, and is then malformed.
-const QUERY_OCTETS_MAX: usize = 4_096;
-/// Buffer for the control message with the destination address, in octets.
-const CONTROL_OCTETS: usize = 64;
+/// Limit of a query in bytes; a longer query is truncated, and is then malformed.
+const QUERY_BYTES_MAX: usize = 4_096;
+/// Buffer for the control message with the destination address, in bytes.
+const CONTROL_BYTES: usize = 64;
 
 /// Source and destination of a datagram; the response takes the reverse route.
 #[derive(Clone, Copy)]
 pub(super) struct Route {
     peer: libc::sockaddr_storage,
-    peer_octets: libc::socklen_t,
+    peer_bytes: libc::socklen_t,
     control: Control,
-    control_octets: usize,
+    control_bytes: usize,
 }
 
 /// Buffer with the alignment of control messages.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; CONTROL_OCTETS]);
+struct Control([u8; CONTROL_BYTES]);
 
 /// A datagram and its response.
 pub(super) struct Slot {
     route: Route,
-    query: [u8; QUERY_OCTETS_MAX],
-    query_octets: usize,
+    query: [u8; QUERY_BYTES_MAX],
+    query_bytes: usize,
     /// Buffer for the response.
-    pub(super) response: [u8; UDP_OCTETS_MAX],
-    /// Length of the response in octets; 0 sends nothing.
-    pub(super) response_octets: usize,
+    pub(super) response: [u8; UDP_BYTES_MAX],
+    /// Length of the response in bytes; 0 sends nothing.
+    pub(super) response_bytes: usize,
 }
 
 /// Datagrams that are received together and answered together.
@@ -62,9 +62,9 @@ impl Route {
         let peer = unsafe { zeroed() };
         Self {
             peer,
-            peer_octets: 0,
-            control: Control([0; CONTROL_OCTETS]),
-            control_octets: 0,
+            peer_bytes: 0,
+            control: Control([0; CONTROL_BYTES]),
+            control_bytes: 0,
         }
     }
 }
@@ -94,7 +94,7 @@ impl Slot {
     /// Returns the datagram and the buffer for its response.
     pub(super) fn split(&mut self) -> (&[u8], &mut [u8]) {
         (
-            self.query.get(..self.query_octets).unwrap_or_default(),
+            self.query.get(..self.query_bytes).unwrap_or_default(),
             &mut self.response,
         )
     }
@@ -109,10 +109,10 @@ impl Batch {
     pub(super) fn new() -> Self {
         let slot = || Slot {
             route: Route::new(),
-            query: [0; QUERY_OCTETS_MAX],
-            query_octets: 0,
-            response: [0; UDP_OCTETS_MAX],
-            response_octets: 0,
+            query: [0; QUERY_BYTES_MAX],
+            query_bytes: 0,
+            response: [0; UDP_BYTES_MAX],
+            response_bytes: 0,
         };
         Self {
             slots: (0..BATCH_MAX).map(|_| slot()).collect(),
@@ -123,20 +123,20 @@ impl Batch {
     }
 
     /// Waits for a datagram and takes all others that have arrived, up to the size of the batch. `Interrupted` and
-    /// an empty batch are no failures of the socket.
+    /// an empty batch are not failures of the socket.
     pub(super) fn receive(&mut self, socket: &UdpSocket) -> io::Result<&mut [Slot]> {
         self.parts.clear();
         self.headers.clear();
         for slot in self.slots.iter_mut().take(self.next_size) {
-            slot.response_octets = 0;
+            slot.response_bytes = 0;
             self.parts.push(libc::iovec {
                 iov_base: slot.query.as_mut_ptr().cast(),
-                iov_len: QUERY_OCTETS_MAX,
+                iov_len: QUERY_BYTES_MAX,
             });
         }
         for (slot, part) in self.slots.iter_mut().zip(&mut self.parts) {
-            slot.route.peer_octets = socklen::<libc::sockaddr_storage>();
-            slot.route.control_octets = CONTROL_OCTETS;
+            slot.route.peer_bytes = socklen::<libc::sockaddr_storage>();
+            slot.route.control_bytes = CONTROL_BYTES;
             self.headers.push(header(&mut slot.route, part));
         }
         let count = libc::c_uint::try_from(self.headers.len()).unwrap_or(0);
@@ -154,8 +154,8 @@ impl Batch {
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         self.next_size = (2 * received).clamp(BATCH_MIN, BATCH_MAX);
         for (slot, header) in self.slots.iter_mut().zip(&self.headers).take(received) {
-            slot.query_octets = usize::try_from(header.msg_len).unwrap_or(0);
-            slot.route.peer_octets = header.msg_hdr.msg_namelen;
+            slot.query_bytes = usize::try_from(header.msg_len).unwrap_or(0);
+            slot.route.peer_bytes = header.msg_hdr.msg_namelen;
             slot.route.keep_destination(&header.msg_hdr);
         }
         Ok(self.slots.get_mut(..received).unwrap_or_default())
@@ -165,9 +165,9 @@ impl Batch {
     pub(super) fn send(&mut self, socket: &UdpSocket, count: usize) {
         self.parts.clear();
         self.headers.clear();
-        let has_response = |slot: &&mut Slot| slot.response_octets > 0;
+        let has_response = |slot: &&mut Slot| slot.response_bytes > 0;
         for slot in self.slots.iter_mut().take(count).filter(has_response) {
-            let iov_len = slot.response_octets.min(UDP_OCTETS_MAX);
+            let iov_len = slot.response_bytes.min(UDP_BYTES_MAX);
             self.parts.push(libc::iovec {
                 iov_base: slot.response.as_mut_ptr().cast(),
                 iov_len,
@@ -185,7 +185,7 @@ impl Batch {
         let mut rest = self.headers.as_mut_slice();
         while !rest.is_empty() {
             let count = libc::c_uint::try_from(rest.len()).unwrap_or(0);
-            // SAFETY: as in `receive`; the kernel only reads what the headers point to.
+            // SAFETY: as in `receive`; the kernel only reads the memory to which the headers point.
             let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), count, 0) };
             let done = usize::try_from(sent).unwrap_or_else(|_| {
                 tracing::debug!(error = %io::Error::last_os_error(), "response not sent");
@@ -247,7 +247,7 @@ fn set_option(
     value: libc::c_int,
 ) -> io::Result<()> {
     let length = socklen::<libc::c_int>();
-    // SAFETY: the option's value is an integer, which is what the pointer and the length describe.
+    // SAFETY: the option's value is an integer, as the pointer and the length describe.
     let set = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -267,7 +267,7 @@ fn set_option(
 /// Wakes a worker that waits in [`Batch::receive`], which then returns an empty batch.
 pub(super) fn wake(socket: &UdpSocket) {
     // SAFETY: the call has no pointers. On a socket without peer it fails with ENOTCONN, but ends
-    // receiving all the same.
+    // receiving nevertheless.
     let result = unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RD) };
     tracing::trace!(result, "shutdown of a receiving socket");
 }
@@ -276,7 +276,7 @@ impl Route {
     /// Keeps the destination address of a datagram in the form that makes the kernel respond from it. The interface is
     /// kept for link-local addresses only, which are ambiguous without it.
     fn keep_destination(&mut self, header: &libc::msghdr) {
-        self.control_octets = 0;
+        self.control_bytes = 0;
         // SAFETY: the header was filled in by the kernel, and its control buffer is this route's.
         let message = unsafe { libc::CMSG_FIRSTHDR(header).as_mut() };
         let Some(message) = message else { return };
@@ -309,8 +309,8 @@ impl Route {
             _ => return,
         };
         // SAFETY: the macro only computes with its argument.
-        let octets = unsafe { libc::CMSG_SPACE(libc::c_uint::try_from(kept).unwrap_or(0)) };
-        self.control_octets = usize::try_from(octets).unwrap_or(0).min(CONTROL_OCTETS);
+        let control_bytes = unsafe { libc::CMSG_SPACE(libc::c_uint::try_from(kept).unwrap_or(0)) };
+        self.control_bytes = usize::try_from(control_bytes).unwrap_or(0).min(CONTROL_BYTES);
     }
 }
 
@@ -319,12 +319,12 @@ fn header(route: &mut Route, part: &mut libc::iovec) -> libc::mmsghdr {
     // SAFETY: a header is numbers and pointers, for which zeros are a valid value.
     let mut header: libc::mmsghdr = unsafe { zeroed() };
     header.msg_hdr.msg_name = (&raw mut route.peer).cast();
-    header.msg_hdr.msg_namelen = route.peer_octets;
+    header.msg_hdr.msg_namelen = route.peer_bytes;
     header.msg_hdr.msg_iov = part;
     header.msg_hdr.msg_iovlen = 1;
-    if route.control_octets > 0 {
+    if route.control_bytes > 0 {
         header.msg_hdr.msg_control = (&raw mut route.control).cast();
-        header.msg_hdr.msg_controllen = route.control_octets as _;
+        header.msg_hdr.msg_controllen = route.control_bytes as _;
     }
     header
 }

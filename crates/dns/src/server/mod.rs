@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 pub use clients::Clients;
-pub use respond::{Peer, Pending, Policy, Reaction, Responder, Transport, UDP_OCTETS_MAX, WorkerState};
+pub use respond::{Peer, Pending, Policy, Reaction, Responder, Transport, UDP_BYTES_MAX, WorkerState};
 pub use search::SearchList;
 
 use connections::Connections;

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use counting::client_network;
+
 use super::answer::{Outcome, UpstreamState};
 use super::clients::Clients;
 use super::search::SearchList;
 use crate::forward::{Admission, ForwardError, Forwarder, Lookup, UpstreamAnswer};
 use crate::metrics::{Counters, Metrics, QueryRecord, Source};
 use crate::records::{Index, PodIdentity, Scratch};
-use crate::wire::{
-    CLASS_IN, Query, Question, Reply, ResponseCode, UDP_OCTETS_MIN, kind, parse_query, reject,
-};
+use crate::wire::{CLASS_IN, Query, Question, Reply, ResponseCode, UDP_BYTES_MIN, kind, parse_query, reject};
 use crate::zone::Zone;
 
-/// Limit of UDP responses in octets, regardless of the client's EDNS payload size. Larger responses would be
+/// Limit of UDP responses in bytes, regardless of the client's EDNS payload size. Larger responses would be
 /// fragmented, and would amplify attacks with forged sources.
-pub const UDP_OCTETS_MAX: usize = 4_096;
+pub const UDP_BYTES_MAX: usize = 4_096;
 
 /// Transport of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +43,9 @@ pub struct Peer {
 /// Result of processing a query message.
 #[derive(Debug)]
 pub enum Reaction {
-    /// Send this many octets of the buffer; nothing for 0.
+    /// Send this many bytes of the buffer; nothing for 0.
     Send(usize),
-    /// Send this many octets, and refresh the cache entry with [`Responder::prefetch`].
+    /// Send this many bytes, and refresh the cache entry with [`Responder::prefetch`].
     SendAndPrefetch(usize, Box<Question>),
     /// Query resolvers with [`Responder::complete`].
     Forward(Box<Pending>),
@@ -68,7 +68,7 @@ pub struct Pending {
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     peer: Peer,
-    octets: usize,
+    length: usize,
     start: Instant,
 }
 
@@ -94,9 +94,9 @@ impl WorkerState {
 pub struct Policy {
     /// Allowed clients; `None` allows all.
     pub clients: Option<Arc<Clients>>,
-    /// Limit of UDP responses to other hosts in octets; 0 for [`UDP_OCTETS_MAX`], which always applies to loopback
+    /// Limit of UDP responses to other hosts in bytes; 0 for [`UDP_BYTES_MAX`], which always applies to loopback
     /// addresses.
-    pub udp_octets_max: usize,
+    pub udp_bytes_max: usize,
     /// Domains that follow the cluster's in the search list of Pods, if the server tries the names of search lists
     /// (DNS-25).
     pub search: Option<SearchList>,
@@ -104,6 +104,17 @@ pub struct Policy {
     pub transfer_to: Vec<ipnet::IpNet>,
     /// Logs every query.
     pub log_queries: bool,
+}
+
+impl Policy {
+    /// Returns the address by which the limits of a client count. Clients that the policy names count by their own
+    /// address: Pods of a node share a /64, and so do Nodes. Other clients have all addresses of their network.
+    pub(super) fn counted_client(&self, client: IpAddr) -> IpAddr {
+        match &self.clients {
+            Some(clients) if clients.allows(client) => client,
+            _ => client_network(client),
+        }
+    }
 }
 
 /// Processes query messages.
@@ -192,22 +203,22 @@ impl Responder {
     ) -> Reaction {
         let arrival = Arrival {
             peer,
-            octets: message.len(),
+            length: message.len(),
             start: Instant::now(),
         };
         let query = match parse_query(message) {
             Ok(query) => query,
             Err(error) => {
-                let octets = reject(error, buffer);
-                self.record(arrival, None, (buffer, octets), Source::Refusal, state);
-                return Reaction::Send(octets);
+                let length = reject(error, buffer);
+                self.record(arrival, None, (buffer, length), Source::Refusal, state);
+                return Reaction::Send(length);
             }
         };
         if !self.allows(peer.address) {
             state.counters.clients_refused.fetch_add(1, Ordering::Relaxed);
-            let octets = Reply::new(&query, buffer, UDP_OCTETS_MIN).finish(ResponseCode::Refused);
-            self.record(arrival, Some(&query), (buffer, octets), Source::Refusal, state);
-            return Reaction::Send(octets);
+            let length = Reply::new(&query, buffer, UDP_BYTES_MIN).finish(ResponseCode::Refused);
+            self.record(arrival, Some(&query), (buffer, length), Source::Refusal, state);
+            return Reaction::Send(length);
         }
         if self.may_transfer(&query, peer) {
             return Reaction::Transfer(Box::new(query));
@@ -222,9 +233,9 @@ impl Responder {
             }
             Lookup::Miss => UpstreamState::Pending,
         };
-        let (octets, source) = match self.answer(&query, peer, buffer, &mut state.scratch, upstream) {
-            Outcome::Complete(octets, source) => (octets, source),
-            Outcome::NeedsUpstream(question) => match self.forwarder.admit(peer.address) {
+        let (length, source) = match self.answer(&query, peer, buffer, &mut state.scratch, upstream) {
+            Outcome::Complete(length, source) => (length, source),
+            Outcome::NeedsUpstream(question) => match self.admit(peer) {
                 Some(admission) => {
                     return Reaction::Forward(Box::new(Pending {
                         query,
@@ -234,16 +245,21 @@ impl Responder {
                     }));
                 }
                 None => {
-                    let overloaded = Reply::new(&query, buffer, UDP_OCTETS_MAX);
+                    let overloaded = Reply::new(&query, buffer, UDP_BYTES_MAX);
                     (overloaded.finish(ResponseCode::Refused), Source::Refusal)
                 }
             },
         };
-        self.record(arrival, Some(&query), (buffer, octets), source, state);
+        self.record(arrival, Some(&query), (buffer, length), source, state);
         match to_prefetch {
-            Some(question) => Reaction::SendAndPrefetch(octets, question),
-            None => Reaction::Send(octets),
+            Some(question) => Reaction::SendAndPrefetch(length, question),
+            None => Reaction::Send(length),
         }
+    }
+
+    /// Returns a permit to wait for resolvers, or `None` if a limit is reached.
+    fn admit(&self, peer: Peer) -> Option<Admission> {
+        self.forwarder.admit(self.policy.counted_client(peer.address))
     }
 
     /// Completes a query with resolvers and returns the response.
@@ -259,17 +275,18 @@ impl Responder {
         let mut state = self.shared_state();
         let mut buffer = Vec::new();
         // Each round queries one name of the search list, or the target of an alias.
-        let (octets, source) = loop {
-            let result = self.forwarder.resolve(&question, peer.address).await;
+        let (length, source) = loop {
+            let client = self.policy.counted_client(peer.address);
+            let result = self.forwarder.resolve(&question, client).await;
             if let Err(error) = &result {
                 tracing::debug!(name = %question.name, %error, "forwarded query failed");
             }
             results.push((question, result));
             buffer.resize(self.limit(&query, peer), 0);
-            let upstream = |wanted: &Question| {
+            let upstream = |requested: &Question| {
                 let result = results
                     .iter()
-                    .find(|(question, _)| question.name == wanted.name && question.kind == wanted.kind);
+                    .find(|(question, _)| question.name == requested.name && question.kind == requested.kind);
                 match result {
                     Some((_, Ok(answer))) => UpstreamState::Answered(answer.clone()),
                     Some((_, Err(_))) => UpstreamState::Failed,
@@ -277,7 +294,7 @@ impl Responder {
                 }
             };
             match self.answer(&query, peer, &mut buffer, &mut state.scratch, upstream) {
-                Outcome::Complete(octets, source) => break (octets, source),
+                Outcome::Complete(length, source) => break (length, source),
                 Outcome::NeedsUpstream(next) if results.len() <= SearchList::NAMES_MAX => question = *next,
                 Outcome::NeedsUpstream(_) => {
                     let reply = self.reply(&query, peer, &mut buffer);
@@ -286,8 +303,8 @@ impl Responder {
             }
         };
         drop(admission);
-        self.record(arrival, Some(&query), (&buffer, octets), source, &state);
-        buffer.truncate(octets);
+        self.record(arrival, Some(&query), (&buffer, length), source, &state);
+        buffer.truncate(length);
         buffer
     }
 
@@ -320,22 +337,22 @@ impl Responder {
         &self,
         arrival: Arrival,
         query: Option<&Query>,
-        (buffer, octets): (&[u8], usize),
+        (buffer, length): (&[u8], usize),
         source: Source,
         state: &WorkerState,
     ) {
-        // The response code is in the low bits of the second octet of flags.
+        // The response code is in the low bits of the second byte of flags.
         let code = buffer
             .get(3)
-            .filter(|_| octets > 0)
+            .filter(|_| length > 0)
             .map_or(0, |flags| u16::from(flags & 0xF));
         let record = QueryRecord {
             protocol: arrival.peer.transport as usize,
             is_ipv6: arrival.peer.address.is_ipv6(),
             kind: query.map(|query| query.kind),
             dnssec_ok: query.is_some_and(|query| query.edns.is_some_and(|edns| edns.dnssec_ok)),
-            query_octets: arrival.octets,
-            response_octets: octets,
+            query_bytes: arrival.length,
+            response_bytes: length,
             code,
             source,
             duration: arrival.start.elapsed(),
@@ -370,7 +387,7 @@ impl Responder {
             port_name = object.and_then(|object| object.port_name.as_deref()),
             protocol = object.and_then(|object| object.protocol.as_deref()),
             code = crate::metrics::code_name(record.code),
-            octets = record.response_octets,
+            bytes = record.response_bytes,
             source = ?record.source,
             seconds = record.duration.as_secs_f64(),
             "query"

@@ -16,13 +16,13 @@ use tokio_rustls::TlsAcceptor;
 use super::connections::{ConnectionPermit, Connections, IDLE_TIMEOUT_AT_LIMIT};
 use super::respond::{Peer, Reaction, Responder, Transport, WorkerState};
 use crate::transfer;
-use crate::wire::{HEADER_OCTETS, TCP_OCTETS_MAX};
+use crate::wire::{HEADER_BYTES, TCP_BYTES_MAX};
 
 /// Limit of pending responses per connection. At the limit, no further queries are read from it.
 const PENDING_MAX: usize = 16;
 /// Idle timeout of a connection (RFC 7766 section 6.2.3).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time from the first octet of a query to its last; also the timeout of a TLS handshake.
+/// Time from the first byte of a query to its last; also the timeout of a TLS handshake.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time for a client to read a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,7 +38,8 @@ pub(super) struct Acceptor {
 
 impl Acceptor {
     fn admit(&self, client: IpAddr) -> Option<ConnectionPermit> {
-        self.connections.admit(client, self.responder.allows(client))
+        let counted = self.responder.policy().counted_client(client);
+        self.connections.admit(counted, self.responder.allows(client))
     }
 }
 
@@ -153,6 +154,7 @@ async fn read_queries(
     Ok(())
 }
 
+/// Next step for a query.
 enum QueryResult {
     Ready(Vec<u8>),
     Forward(Box<super::respond::Pending>),
@@ -166,15 +168,15 @@ fn respond(responder: &Responder, peer: Peer, query: &[u8]) -> QueryResult {
         static THREAD_STATE: RefCell<(Vec<u8>, Option<WorkerState>)> = const { RefCell::new((Vec::new(), None)) };
     }
     THREAD_STATE.with_borrow_mut(|(buffer, state)| {
-        buffer.resize(TCP_OCTETS_MAX, 0);
+        buffer.resize(TCP_BYTES_MAX, 0);
         let state = state.get_or_insert_with(|| responder.shared_state());
         state.use_counters_of(responder);
-        let ready = |octets: usize, buffer: &[u8]| buffer.get(..octets).unwrap_or_default().to_vec();
+        let ready = |length: usize, buffer: &[u8]| buffer.get(..length).unwrap_or_default().to_vec();
         match responder.respond(query, peer, buffer, state) {
-            Reaction::Send(octets) => QueryResult::Ready(ready(octets, buffer)),
-            Reaction::SendAndPrefetch(octets, question) => {
+            Reaction::Send(length) => QueryResult::Ready(ready(length, buffer)),
+            Reaction::SendAndPrefetch(length, question) => {
                 responder.prefetch(&question);
-                QueryResult::Ready(ready(octets, buffer))
+                QueryResult::Ready(ready(length, buffer))
             }
             Reaction::Forward(pending) => QueryResult::Forward(pending),
             Reaction::Transfer(query) => QueryResult::Transfer(query),
@@ -193,20 +195,20 @@ async fn read_query(
     };
     let reading = async {
         let length = usize::from(u16::from_be_bytes([first, reader.read_u8().await?]));
-        if length < HEADER_OCTETS {
+        if length < HEADER_BYTES {
             return Err(io::ErrorKind::InvalidData.into());
         }
         query.resize(length, 0);
         reader.read_exact(query).await?;
         Ok(true)
     };
-    // The timeout ends the connection of a client that sends single octets slowly.
+    // The timeout ends the connection of a client that sends single bytes slowly.
     timeout(QUERY_TIMEOUT, reading)
         .await
         .unwrap_or(Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Waits for the first octet of a query. Returns `None` if the client closes the connection or exceeds the idle
+/// Waits for the first byte of a query. Returns `None` if the client closes the connection or exceeds the idle
 /// timeout.
 async fn first_octet(
     reader: &mut (impl AsyncRead + Unpin),

@@ -14,10 +14,10 @@ use tokio::runtime::Handle;
 use super::datagrams::{self, Batch, Slot};
 use super::respond::{Peer, Pending, Reaction, Responder, Transport, WorkerState};
 use super::response_rate::{Decision, RateLimit};
-use crate::wire::{Reply, ResponseCode, UDP_OCTETS_MIN, parse_query};
+use crate::wire::{Reply, ResponseCode, UDP_BYTES_MIN, parse_query};
 
-/// Receive buffer of a socket in octets; it holds a burst while a worker is busy.
-const RECEIVE_BUFFER_OCTETS: usize = 4 << 20;
+/// Receive buffer of a socket in bytes; it holds a burst while a worker is busy.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// Pause after a failed receive, so that a permanent error does not occupy a core.
 const FAILURE_PAUSE: Duration = Duration::from_millis(10);
 
@@ -88,6 +88,7 @@ impl Drop for UdpWorkers {
     }
 }
 
+/// Thread that answers queries of a socket.
 struct Worker {
     socket: Arc<UdpSocket>,
     responder: Arc<Responder>,
@@ -117,7 +118,7 @@ impl Worker {
                 // A panic in one query does not end the worker.
                 let served = catch_unwind(AssertUnwindSafe(|| self.serve(slot, &mut state, now_ms)));
                 if served.is_err() {
-                    slot.response_octets = 0;
+                    slot.response_bytes = 0;
                     self.responder.metrics().panics.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -153,13 +154,13 @@ impl Worker {
                 .counters
                 .rate_limit_truncations
                 .fetch_add(1, Ordering::Relaxed);
-            slot.response_octets = truncated(query, response);
+            slot.response_bytes = truncated(query, response);
             return;
         }
         match self.responder.respond(query, peer, response, state) {
-            Reaction::Send(octets) => slot.response_octets = octets,
-            Reaction::SendAndPrefetch(octets, question) => {
-                slot.response_octets = octets;
+            Reaction::Send(length) => slot.response_bytes = length,
+            Reaction::SendAndPrefetch(length, question) => {
+                slot.response_bytes = length;
                 let _entered = self.runtime.enter();
                 self.responder.prefetch(&question);
             }
@@ -185,7 +186,7 @@ impl Worker {
 fn truncated(query: &[u8], response: &mut [u8]) -> usize {
     match parse_query(query) {
         Ok(query) => {
-            let mut reply = Reply::new(&query, response, UDP_OCTETS_MIN);
+            let mut reply = Reply::new(&query, response, UDP_BYTES_MIN);
             reply.set_truncated();
             reply.finish(ResponseCode::NoError)
         }
@@ -200,7 +201,7 @@ fn bind_one(address: SocketAddr) -> io::Result<UdpSocket> {
         // Allows a second socket on `0.0.0.0` in addition to `[::]`.
         socket.set_only_v6(true)?;
     }
-    if let Err(error) = socket.set_recv_buffer_size(RECEIVE_BUFFER_OCTETS) {
+    if let Err(error) = socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES) {
         tracing::debug!(%error, "receive buffer not enlarged");
     }
     socket.bind(&address.into())?;

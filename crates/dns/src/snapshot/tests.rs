@@ -91,7 +91,7 @@ fn rejects_torn_or_modified_file() {
         fs::write(&path, &whole[..length]).expect("written");
         assert!(
             read(&path, settings(), 1_000, 600).is_err(),
-            "{length} octets of it"
+            "the first {length} bytes"
         );
     }
     for at in 0..whole.len() {
@@ -100,9 +100,21 @@ fn rejects_torn_or_modified_file() {
         fs::write(&path, &changed).expect("written");
         assert!(
             read(&path, settings(), 1_000, 600).is_err(),
-            "octet {at} is another"
+            "byte {at} is changed"
         );
     }
+}
+
+#[test]
+fn error_of_a_large_state_names_the_limit() {
+    let error = SnapshotError::TooLarge {
+        path: "dns.state".into(),
+        bytes: 300_000_000,
+    };
+    assert_eq!(
+        error.to_string(),
+        "dns.state: expected a state of at most 268435456 bytes, found 300000000; it is not written"
+    );
 }
 
 proptest! {

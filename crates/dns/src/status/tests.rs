@@ -60,12 +60,12 @@ fn rejects_incomplete_explanation_request() {
         code("/explain?name=a.ns.svc.cluster.local&type=AAAA&from=10.0.0.1"),
         StatusCode::OK
     );
-    for bad in [
+    for invalid in [
         "/explain",
         "/explain?name=a..b",
         "/explain?name=a&type=x",
         "/explain?name=a&from=b",
     ] {
-        assert_eq!(code(bad), StatusCode::BAD_REQUEST, "{bad}");
+        assert_eq!(code(invalid), StatusCode::BAD_REQUEST, "{invalid}");
     }
 }

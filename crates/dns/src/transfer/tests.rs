@@ -37,14 +37,14 @@ fn zone_transfer_is_enclosed_in_soa_records() {
 
     let query = parse_query(&Question::about(zone, kind::AXFR).encode(3, None)).expect("a query");
     let messages = messages(&index, &query);
-    assert!(messages.len() > 1 && messages.iter().all(|message| message.len() <= MESSAGE_OCTETS));
+    assert!(messages.len() > 1 && messages.iter().all(|message| message.len() <= MESSAGE_BYTES));
     let soa = |message: &[u8], at: usize| message.get(at..at + 2) == Some(&kind::SOA.to_be_bytes());
     let first = messages.first().expect("a message");
     // Behind the header and the question, a record begins with a pointer to the zone.
     assert!(soa(first, 12 + zone.as_wire().len() + 4 + 2), "SOA comes first");
     let last = messages.last().expect("a message");
-    let soa_octets = 2 + 10 + (7 + 2) + (11 + 2) + 20;
-    assert!(soa(last, last.len() - soa_octets + 2), "SOA comes last");
+    let soa_bytes = 2 + 10 + (7 + 2) + (11 + 2) + 20;
+    assert!(soa(last, last.len() - soa_bytes + 2), "SOA comes last");
     let addresses: BTreeSet<_> = messages
         .iter()
         .flat_map(|message| Records::of(message))

@@ -12,15 +12,15 @@ mod reply;
 pub use name::{Name, NameError};
 pub use query::{Edns, Query, Reject, parse_query};
 pub use record::{Record, RecordValue, Records};
-pub use relay::{CachePolicy, QUESTION_KEY_OCTETS_MAX, Question, RelayError, RelayedMessage};
+pub use relay::{CachePolicy, QUESTION_KEY_BYTES_MAX, Question, RelayError, RelayedMessage};
 pub use reply::{NameRef, Reply, ResponseFull, Section, reject};
 
-/// Length of a message header in octets (RFC 1035 section 4.1.1).
-pub const HEADER_OCTETS: usize = 12;
-/// Limit of a UDP response in octets for a client without EDNS (RFC 1035 section 4.2.1).
-pub const UDP_OCTETS_MIN: usize = 512;
-/// Longest message over TCP in octets: the range of the length prefix.
-pub const TCP_OCTETS_MAX: usize = 65_535;
+/// Length of a message header in bytes (RFC 1035 section 4.1.1).
+pub const HEADER_BYTES: usize = 12;
+/// Limit of a UDP response in bytes for a client without EDNS (RFC 1035 section 4.2.1).
+pub const UDP_BYTES_MIN: usize = 512;
+/// Longest message over TCP in bytes: the range of the length prefix.
+pub const TCP_BYTES_MAX: usize = 65_535;
 
 /// Record and query types with their numbers in the IANA registry.
 pub mod kind {

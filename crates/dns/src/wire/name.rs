@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// Length of the longest name in octets, with the root label (RFC 1035 section 2.3.4).
-const NAME_OCTETS_MAX: usize = 255;
-/// Length of the longest label in octets (RFC 1035 section 2.3.4).
-pub(crate) const LABEL_OCTETS_MAX: usize = 63;
+/// Length of the longest name in bytes, with the root label (RFC 1035 section 2.3.4).
+const NAME_BYTES_MAX: usize = 255;
+/// Length of the longest label in bytes (RFC 1035 section 2.3.4).
+pub(crate) const LABEL_BYTES_MAX: usize = 63;
 /// Limit of compression pointers in one name. Pointers must point backwards, so loops are impossible; the limit bounds
 /// the cost of a message of an attacker.
 const POINTERS_MAX: usize = 16;
@@ -13,32 +13,32 @@ const POINTERS_MAX: usize = 16;
 /// Failure to parse a name. A retry with the same input fails as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// A label is longer than 63 octets.
-    #[error("expected labels of at most {LABEL_OCTETS_MAX} octets, found a longer one")]
+    /// A label is longer than 63 bytes.
+    #[error("expected labels of at most {LABEL_BYTES_MAX} bytes, found a longer one")]
     LabelTooLong,
     /// A label between two dots is empty.
-    #[error("expected labels with at least one octet, found an empty one")]
+    #[error("expected labels with at least one byte, found an empty one")]
     LabelEmpty,
-    /// The name is longer than 255 octets.
-    #[error("expected a name of at most {NAME_OCTETS_MAX} octets, found a longer one")]
+    /// The name is longer than 255 bytes.
+    #[error("expected a name of at most {NAME_BYTES_MAX} bytes, found a longer one")]
     TooLong,
     /// The message ends within the name, or a pointer does not point backwards.
     #[error("the name ends within the message, or points to no earlier one")]
     Malformed,
 }
 
-/// A name of at most 255 octets, on the stack.
+/// A name of at most 255 bytes, on the stack.
 #[derive(Clone, Copy)]
 pub struct Name {
-    octets: [u8; NAME_OCTETS_MAX],
-    /// Length in octets, with the root label.
+    octets: [u8; NAME_BYTES_MAX],
+    /// Length in bytes, with the root label.
     length: u8,
 }
 
 impl Name {
     /// Root of the DNS, the name without labels.
     pub const ROOT: Self = Self {
-        octets: [0; NAME_OCTETS_MAX],
+        octets: [0; NAME_BYTES_MAX],
         length: 1,
     };
 
@@ -72,7 +72,7 @@ impl Name {
             let length = usize::from(*message.get(at).ok_or(NameError::Malformed)?);
             match length {
                 0 => return Ok((name, end.unwrap_or(at + 1))),
-                1..=LABEL_OCTETS_MAX => {
+                1..=LABEL_BYTES_MAX => {
                     let label = message.get(at + 1..at + 1 + length).ok_or(NameError::Malformed)?;
                     name.push_label(label)?;
                     at += 1 + length;
@@ -101,7 +101,7 @@ impl Name {
         let length = u8::try_from(label.len()).map_err(|_| NameError::LabelTooLong)?;
         match label.len() {
             0 => return Err(NameError::LabelEmpty),
-            1..=LABEL_OCTETS_MAX => {}
+            1..=LABEL_BYTES_MAX => {}
             _ => return Err(NameError::LabelTooLong),
         }
         let start = usize::from(self.length) - 1;
@@ -155,7 +155,7 @@ impl Name {
         self.as_wire().get(offset..).unwrap_or(&[0])
     }
 
-    /// Returns the name in lower case (RFC 4343). Length octets are below `A`, so all octets can be treated alike.
+    /// Returns the name in lower case (RFC 4343). Length bytes are below `A`, so all bytes can be treated alike.
     pub fn to_lower(mut self) -> Self {
         self.octets.make_ascii_lowercase();
         self
@@ -163,7 +163,7 @@ impl Name {
 
     /// Returns the name with the case of each ASCII letter set by `is_upper`, which is called once per letter.
     pub fn with_case(mut self, mut is_upper: impl FnMut() -> bool) -> Self {
-        // As in `to_lower`, length octets are not letters.
+        // As in `to_lower`, length bytes are not letters.
         for octet in self.octets.iter_mut().filter(|octet| octet.is_ascii_alphabetic()) {
             *octet = if is_upper() {
                 octet.to_ascii_uppercase()

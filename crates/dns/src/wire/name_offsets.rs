@@ -1,6 +1,6 @@
 //! Offsets of the names of a message, which compression pointers may target.
 //!
-//! A stored message is sent again with another header and other TTLs. A name that contained these octets would change
+//! A stored message is sent again with another header and other TTLs. A name that contained these bytes would change
 //! after its check.
 
 use super::{Name, kind};
@@ -59,7 +59,7 @@ impl NameOffsets {
 /// Character strings before the name of a NAPTR record (RFC 3403 section 4.1).
 const NAPTR_STRINGS: usize = 3;
 
-/// Returns the number of octets before the names in a record's content, and the number of names. RFC 1035 section 3.3,
+/// Returns the number of bytes before the names in a record's content, and the number of names. RFC 1035 section 3.3,
 /// RFC 3597 section 4, and the RFC of each type define them.
 fn names_in(kind: u16) -> Option<(usize, usize)> {
     Some(match kind {

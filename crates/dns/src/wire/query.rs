@@ -1,9 +1,9 @@
-//! Reading queries.
+//! Parser of DNS queries, and rejection of other messages.
 
-use super::{HEADER_OCTETS, Name, ResponseCode, UDP_OCTETS_MIN, flag, kind, read_u16, read_u32};
+use super::{HEADER_BYTES, Name, ResponseCode, UDP_BYTES_MIN, flag, kind, read_u16, read_u32};
 
-/// Records that a query may contain besides its question: an OPT record and a signature. Resolvers do not send queries
-/// with more records.
+/// Maximum number of records that a query may contain besides its question: an OPT record and a signature. Resolvers do
+/// not send queries with more records.
 const EXTRA_RECORDS_MAX: usize = 4;
 
 /// Codes of EDNS options with a fixed form.
@@ -39,7 +39,7 @@ pub struct Query {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edns {
     /// EDNS payload size of the client.
-    pub udp_octets: u16,
+    pub udp_bytes: u16,
     /// Version of EDNS.
     pub version: u8,
     /// DO flag, which responses repeat.
@@ -47,12 +47,12 @@ pub struct Edns {
 }
 
 impl Query {
-    /// Returns the limit of a UDP response in octets, at most `octets_max`.
-    pub fn udp_limit(&self, octets_max: usize) -> usize {
-        let accepted_octets = self
+    /// Returns the limit of a UDP response in bytes, at most `bytes_max`.
+    pub fn udp_limit(&self, bytes_max: usize) -> usize {
+        let accepted_bytes = self
             .edns
-            .map_or(UDP_OCTETS_MIN, |edns| usize::from(edns.udp_octets));
-        accepted_octets.clamp(UDP_OCTETS_MIN, octets_max)
+            .map_or(UDP_BYTES_MIN, |edns| usize::from(edns.udp_bytes));
+        accepted_bytes.clamp(UDP_BYTES_MIN, bytes_max)
     }
 }
 
@@ -61,9 +61,9 @@ impl Query {
 pub enum Reject {
     /// No response. The message is too short to have an identifier, or is itself a response. An answer to a response
     /// could make two servers answer each other without end.
-    Silently,
+    WithoutResponse,
     /// The response is a header with this code.
-    With {
+    WithResponse {
         /// Identifier of the message.
         id: u16,
         /// The header's second word.
@@ -80,19 +80,19 @@ pub enum Reject {
 /// Returns [`Reject`] with the response to a message that is not a valid query.
 pub fn parse_query(message: &[u8]) -> Result<Query, Reject> {
     let (Some(id), Some(flags)) = (read_u16(message, 0), read_u16(message, 2)) else {
-        return Err(Reject::Silently);
+        return Err(Reject::WithoutResponse);
     };
-    if message.len() < HEADER_OCTETS || flags & flag::RESPONSE != 0 {
-        return Err(Reject::Silently);
+    if message.len() < HEADER_BYTES || flags & flag::RESPONSE != 0 {
+        return Err(Reject::WithoutResponse);
     }
     if flags & flag::OPCODE != 0 {
-        return Err(Reject::With {
+        return Err(Reject::WithResponse {
             id,
             flags,
             code: ResponseCode::NotImplemented,
         });
     }
-    parse_body(message, id, flags).ok_or(Reject::With {
+    parse_body(message, id, flags).ok_or(Reject::WithResponse {
         id,
         flags,
         code: ResponseCode::FormatError,
@@ -106,7 +106,7 @@ fn parse_body(message: &[u8], id: u16, flags: u16) -> Option<Query> {
     if read_u16(message, 4)? != 1 || records > EXTRA_RECORDS_MAX {
         return None;
     }
-    let (name, end) = Name::read(message, HEADER_OCTETS).ok()?;
+    let (name, end) = Name::read(message, HEADER_BYTES).ok()?;
     let mut query = Query {
         id,
         flags,
@@ -140,7 +140,7 @@ fn parse_extra(message: &[u8], at: usize, query: &mut Query) -> Option<usize> {
         }
         let [_, version, high_flags, _] = ttl.to_be_bytes();
         query.edns = Some(Edns {
-            udp_octets: class,
+            udp_bytes: class,
             version,
             dnssec_ok: high_flags & 0x80 != 0,
         });

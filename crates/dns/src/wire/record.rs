@@ -1,8 +1,8 @@
-//! Parsing of records.
+//! Parser of the records of a DNS message.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{CLASS_IN, HEADER_OCTETS, Name, read_u16, read_u32};
+use super::{CLASS_IN, HEADER_BYTES, Name, read_u16, read_u32};
 
 /// Offsets of the parts of a record, without its content.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ pub struct Records<'a> {
 impl<'a> Records<'a> {
     /// Returns the records of the answer section of a message with one question; none if the message is malformed.
     pub fn of(message: &'a [u8]) -> Self {
-        let at = Name::read(message, HEADER_OCTETS).map_or(message.len(), |(_, behind)| behind + 4);
+        let at = Name::read(message, HEADER_BYTES).map_or(message.len(), |(_, behind)| behind + 4);
         let left = read_u16(message, 6).unwrap_or(0);
         Self { message, at, left }
     }

@@ -6,9 +6,9 @@
 
 use super::name_offsets::NameOffsets;
 use super::record::skip_record;
-use super::reply::octets_u16;
+use super::reply::bytes_u16;
 use super::{
-    CLASS_IN, HEADER_OCTETS, Name, Query, ResponseCode, TCP_OCTETS_MAX, UDP_OCTETS_MIN, flag, kind, read_u16,
+    CLASS_IN, HEADER_BYTES, Name, Query, ResponseCode, TCP_BYTES_MAX, UDP_BYTES_MIN, flag, kind, read_u16,
     read_u32,
 };
 
@@ -16,10 +16,10 @@ use super::{
 const FAILURE_SECONDS: u32 = 5;
 /// Seconds for which a missing response is cached.
 const NO_RESPONSE_SECONDS: u32 = 1;
-/// Length of an OPT record without options, in octets.
-const OPT_OCTETS: usize = 11;
-/// Length of type, class, TTL and content length of a record, in octets.
-const FIXED_OCTETS: usize = 10;
+/// Length of an OPT record without options, in bytes.
+const OPT_BYTES: usize = 11;
+/// Length of type, class, TTL and content length of a record, in bytes.
+const FIXED_BYTES: usize = 10;
 
 /// Question for resolvers. Equal questions get the same response.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +36,8 @@ pub struct Question {
     pub dnssec_ok: bool,
 }
 
-/// Length of the longest [`Question::key`] in octets.
-pub const QUESTION_KEY_OCTETS_MAX: usize = 255 + 3;
+/// Length of the longest [`Question::key`] in bytes.
+pub const QUESTION_KEY_BYTES_MAX: usize = 255 + 3;
 
 impl Question {
     /// Returns the question of a query.
@@ -64,7 +64,7 @@ impl Question {
 
     /// Writes the cache key of the question into `buffer`: the name in lower case, the type, and the flags that
     /// affect the response.
-    pub fn key<'r>(&self, buffer: &'r mut [u8; QUESTION_KEY_OCTETS_MAX]) -> &'r [u8] {
+    pub fn key<'r>(&self, buffer: &'r mut [u8; QUESTION_KEY_BYTES_MAX]) -> &'r [u8] {
         let lower = self.name.to_lower();
         let wire = lower.as_wire();
         let [high, low] = self.kind.to_be_bytes();
@@ -81,20 +81,20 @@ impl Question {
         buffer.get(..end).unwrap_or_default()
     }
 
-    /// Encodes the question as a query. `udp_octets` is the EDNS payload size; `None` omits EDNS.
-    pub fn encode(&self, id: u16, udp_octets: Option<u16>) -> Vec<u8> {
+    /// Encodes the question as a query. `udp_bytes` is the EDNS payload size; `None` omits EDNS.
+    pub fn encode(&self, id: u16, udp_bytes: Option<u16>) -> Vec<u8> {
         let bit = |on: bool, flag: u16| if on { flag } else { 0 };
         let flags = bit(self.recursion_desired, flag::RECURSION_DESIRED)
             | bit(self.checking_disabled, flag::CHECKING_DISABLED);
-        let mut message = Vec::with_capacity(HEADER_OCTETS + self.name.as_wire().len() + 4 + OPT_OCTETS);
-        for word in [id, flags, 1, 0, 0, u16::from(udp_octets.is_some())] {
+        let mut message = Vec::with_capacity(HEADER_BYTES + self.name.as_wire().len() + 4 + OPT_BYTES);
+        for word in [id, flags, 1, 0, 0, u16::from(udp_bytes.is_some())] {
             message.extend(word.to_be_bytes());
         }
         message.extend(self.name.as_wire());
         message.extend(self.kind.to_be_bytes());
         message.extend(CLASS_IN.to_be_bytes());
-        if let Some(octets) = udp_octets {
-            let [high, low] = octets.to_be_bytes();
+        if let Some(udp_bytes) = udp_bytes {
+            let [high, low] = udp_bytes.to_be_bytes();
             let dnssec_ok = if self.dnssec_ok { 0x80 } else { 0 };
             message.extend([0, 0, 41, high, low, 0, 0, dnssec_ok, 0, 0, 0]);
         }
@@ -160,7 +160,7 @@ impl RelayedMessage {
     pub fn read(message: &[u8], id: u16, question: &Question) -> Result<Self, RelayError> {
         let question_end = match_question(message, id, question).ok_or(RelayError::Mismatch)?;
         let message = message
-            .get(..message.len().min(TCP_OCTETS_MAX))
+            .get(..message.len().min(TCP_BYTES_MAX))
             .unwrap_or_default();
         let flags = read_u16(message, 2).ok_or(RelayError::Malformed)?;
         let mut parser =
@@ -195,11 +195,11 @@ impl RelayedMessage {
     /// Returns true if the question repeats `name` in exactly this case.
     pub fn repeats(&self, name: &Name) -> bool {
         let wire = name.as_wire();
-        self.message.get(HEADER_OCTETS..HEADER_OCTETS + wire.len()) == Some(wire)
+        self.message.get(HEADER_BYTES..HEADER_BYTES + wire.len()) == Some(wire)
     }
 
     /// Returns the memory of the message in bytes.
-    pub fn octets(&self) -> usize {
+    pub fn size_bytes(&self) -> usize {
         self.message.len() + 2 * self.ttls.len()
     }
 
@@ -211,9 +211,9 @@ impl RelayedMessage {
     /// Writes the message as the response to `query` and returns its length. `ttl` maps the received TTLs to the
     /// sent ones. A message longer than `limit` becomes empty and truncated.
     pub fn write(&self, query: &Query, buffer: &mut [u8], limit: usize, ttl: impl Fn(u32) -> u32) -> usize {
-        let opt_octets = if query.edns.is_some() { OPT_OCTETS } else { 0 };
-        let limit = limit.min(buffer.len()).max(UDP_OCTETS_MIN.min(buffer.len()));
-        let fits = self.message.len() + opt_octets <= limit;
+        let opt_bytes = if query.edns.is_some() { OPT_BYTES } else { 0 };
+        let limit = limit.min(buffer.len()).max(UDP_BYTES_MIN.min(buffer.len()));
+        let fits = self.message.len() + opt_bytes <= limit;
         let end = if fits {
             self.message.len()
         } else {
@@ -263,20 +263,20 @@ impl RelayedMessage {
             let [c, d] = flags.to_be_bytes();
             *start = [a, b, c, d];
         }
-        if is_cut && let Some(counts) = buffer.get_mut(6..HEADER_OCTETS) {
+        if is_cut && let Some(counts) = buffer.get_mut(6..HEADER_BYTES) {
             counts.fill(0);
         }
         let name = query.name.as_wire();
-        if let Some(bytes) = buffer.get_mut(HEADER_OCTETS..HEADER_OCTETS + name.len()) {
+        if let Some(bytes) = buffer.get_mut(HEADER_BYTES..HEADER_BYTES + name.len()) {
             bytes.copy_from_slice(name);
         }
     }
 
     fn write_opt(&self, query: &Query, buffer: &mut [u8], end: usize, limit: usize) -> usize {
         let Some(edns) = query.edns else { return end };
-        let [high, low] = edns.udp_octets.min(octets_u16(limit)).to_be_bytes();
+        let [high, low] = edns.udp_bytes.min(bytes_u16(limit)).to_be_bytes();
         let dnssec_ok = if edns.dnssec_ok { 0x80 } else { 0 };
-        let Some(record) = buffer.get_mut(end..end + OPT_OCTETS) else {
+        let Some(record) = buffer.get_mut(end..end + OPT_BYTES) else {
             return end;
         };
         record.copy_from_slice(&[0, 0, 41, high, low, 0, 0, dnssec_ok, 0, 0, 0]);
@@ -284,20 +284,20 @@ impl RelayedMessage {
         if let Some(bytes) = buffer.get_mut(10..12) {
             bytes.copy_from_slice(&count.to_be_bytes());
         }
-        end + OPT_OCTETS
+        end + OPT_BYTES
     }
 }
 
 /// Returns the offset after the question, if the message is a response to `question` with this identifier.
 fn match_question(message: &[u8], id: u16, question: &Question) -> Option<usize> {
     let flags = read_u16(message, 2)?;
-    let (name, end) = Name::read(message, HEADER_OCTETS).ok()?;
+    let (name, end) = Name::read(message, HEADER_BYTES).ok()?;
     let is_match = read_u16(message, 0)? == id
         && flags & flag::RESPONSE != 0
         && flags & flag::OPCODE == 0
         && read_u16(message, 4)? == 1
         // The question has no compressed name, so the lengths must be equal too.
-        && end == HEADER_OCTETS + question.name.as_wire().len()
+        && end == HEADER_BYTES + question.name.as_wire().len()
         && name.to_lower() == question.name.to_lower()
         && read_u16(message, end)? == question.kind
         && read_u16(message, end + 2)? == CLASS_IN;
@@ -323,7 +323,7 @@ struct ResponseParser<'m> {
 impl<'m> ResponseParser<'m> {
     fn new(message: &'m [u8], question_end: usize, kind: u16, flags: u16) -> Option<Self> {
         let mut names = NameOffsets::default();
-        names.read(message, HEADER_OCTETS)?;
+        names.read(message, HEADER_BYTES)?;
         Some(Self {
             message,
             question_end,
@@ -365,7 +365,7 @@ impl<'m> ResponseParser<'m> {
             kind::OPT | kind::TSIG => return None,
             _ => {}
         }
-        let content = self.names.read(self.message, self.at)? + FIXED_OCTETS;
+        let content = self.names.read(self.message, self.at)? + FIXED_BYTES;
         self.names
             .read_content(self.message, record.kind, content, record.end)?;
         if section < 2 {
@@ -403,7 +403,7 @@ impl<'m> ResponseParser<'m> {
         RelayedMessage {
             message,
             ttls: self.ttls.into(),
-            // A question is at most 12 + 255 + 4 octets.
+            // A question is at most 12 + 255 + 4 bytes.
             question_end: u16::try_from(self.question_end).unwrap_or(u16::MAX),
             truncated,
             code: self.code,

@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use super::{CLASS_IN, HEADER_OCTETS, Name, Query, Reject, ResponseCode, flag, kind};
+use super::{CLASS_IN, HEADER_BYTES, Name, Query, Reject, ResponseCode, flag, kind};
 
 /// Offset of the query name in every response.
 const QUESTION_AT: u16 = 12;
-/// Length of the OPT record of a response, in octets.
-const OPT_OCTETS: usize = 11;
+/// Length of the OPT record of a response, in bytes.
+const OPT_BYTES: usize = 11;
 /// Highest target of a compression pointer, which has 14 bits.
 const POINTER_MAX: usize = 0x3FFF;
 
@@ -57,7 +57,7 @@ impl NameRef<'_> {
 pub struct Reply<'a> {
     buffer: &'a mut [u8],
     length: usize,
-    /// Limit of the response in octets, without those reserved for OPT.
+    /// Limit of the response in bytes, without those reserved for OPT.
     limit: usize,
     /// EDNS payload size of the OPT record.
     advertised: u16,
@@ -75,27 +75,27 @@ pub struct Savepoint {
 }
 
 impl<'a> Reply<'a> {
-    /// Begins a response of at most `octets_max` octets. It repeats the question in the case of the query.
-    pub fn new(query: &'a Query, buffer: &'a mut [u8], octets_max: usize) -> Self {
-        let kept = if query.edns.is_some() { OPT_OCTETS } else { 0 };
-        let limit = octets_max.min(buffer.len()).saturating_sub(kept);
+    /// Begins a response of at most `bytes_max` bytes. It repeats the question in the case of the query.
+    pub fn new(query: &'a Query, buffer: &'a mut [u8], bytes_max: usize) -> Self {
+        let kept = if query.edns.is_some() { OPT_BYTES } else { 0 };
+        let limit = bytes_max.min(buffer.len()).saturating_sub(kept);
         let repeated = flag::RECURSION_DESIRED | flag::CHECKING_DISABLED;
         let flags = flag::RESPONSE | query.flags & repeated;
         let mut reply = Self {
             buffer,
-            length: HEADER_OCTETS,
+            length: HEADER_BYTES,
             limit,
             advertised: query
                 .edns
-                .map_or(0, |edns| edns.udp_octets.min(octets_u16(octets_max))),
+                .map_or(0, |edns| edns.udp_bytes.min(bytes_u16(bytes_max))),
             counts: [0; 3],
             flags,
             query,
-            question_end: HEADER_OCTETS,
+            question_end: HEADER_BYTES,
         };
-        // The question always fits: the smallest buffer has 512 octets.
+        // The question always fits: the smallest buffer has 512 bytes.
         if reply.put_question().is_err() {
-            reply.length = HEADER_OCTETS;
+            reply.length = HEADER_BYTES;
         }
         reply.question_end = reply.length;
         reply
@@ -215,7 +215,7 @@ impl<'a> Reply<'a> {
             .filter(|at| usize::from(*at) <= POINTER_MAX))
     }
 
-    /// Adds a TXT record with the first 255 octets of `text`.
+    /// Adds a TXT record with the first 255 bytes of `text`.
     ///
     /// # Errors
     ///
@@ -260,7 +260,7 @@ impl<'a> Reply<'a> {
     /// Writes the header and the OPT record, and returns the length of the message.
     pub fn finish(mut self, code: ResponseCode) -> usize {
         if let Some(edns) = self.query.edns {
-            self.limit += OPT_OCTETS;
+            self.limit += OPT_BYTES;
             let [high, low] = self.advertised.to_be_bytes();
             let [_, extended] = ((code as u16) >> 4).to_be_bytes();
             let dnssec_ok = if edns.dnssec_ok { 0x80 } else { 0 };
@@ -272,7 +272,7 @@ impl<'a> Reply<'a> {
             }
         }
         let [answer, authority, additional] = self.counts;
-        let questions = u16::from(self.length > HEADER_OCTETS);
+        let questions = u16::from(self.length > HEADER_BYTES);
         let flags = self.flags | code as u16 & 0xF;
         let words = [self.query.id, flags, questions, answer, authority, additional];
         write_header(self.buffer, words);
@@ -360,13 +360,13 @@ impl<'a> Reply<'a> {
 
 /// Writes the response to a message that is not a valid query, and returns its length; 0 for no response.
 pub fn reject(reject: Reject, buffer: &mut [u8]) -> usize {
-    let Reject::With { id, flags, code } = reject else {
+    let Reject::WithResponse { id, flags, code } = reject else {
         return 0;
     };
     let repeated = flag::OPCODE | flag::RECURSION_DESIRED;
     let flags = flag::RESPONSE | flags & repeated | code as u16 & 0xF;
     write_header(buffer, [id, flags, 0, 0, 0, 0]);
-    HEADER_OCTETS.min(buffer.len())
+    HEADER_BYTES.min(buffer.len())
 }
 
 fn write_header(buffer: &mut [u8], words: [u16; 6]) {
@@ -375,12 +375,12 @@ fn write_header(buffer: &mut [u8], words: [u16; 6]) {
     }
 }
 
-/// Converts a number of octets to the field of the OPT record.
-pub(super) fn octets_u16(octets: usize) -> u16 {
+/// Converts a number of bytes to the field of the OPT record.
+pub(super) fn bytes_u16(octets: usize) -> u16 {
     u16::try_from(octets).unwrap_or(u16::MAX)
 }
 
-/// Converts an offset in the query name to an offset in the message; a name has at most 255 octets.
+/// Converts an offset in the query name to an offset in the message; a name has at most 255 bytes.
 fn question_offset(offset: usize) -> u16 {
     QUESTION_AT + u16::from(u8::try_from(offset).unwrap_or(u8::MAX))
 }

@@ -56,7 +56,7 @@ fn query_is_parsed_with_edns() {
     assert_eq!(
         read.edns,
         Some(Edns {
-            udp_octets: 1_232,
+            udp_bytes: 1_232,
             version: 0,
             dnssec_ok: false
         })
@@ -88,20 +88,20 @@ fn rejects_malformed_options() {
 }
 
 #[test]
-fn rejects_messages_that_are_no_queries() {
-    let good = query("a.b", kind::A);
+fn rejects_messages_that_are_not_queries() {
+    let valid = query("a.b", kind::A);
     let changed = |at: usize, octet: u8| {
-        let mut message = good.clone();
+        let mut message = valid.clone();
         message[at] = octet;
         parse_query(&message).err()
     };
-    let with = |flags, code| Some(Reject::With { id: 7, flags, code });
+    let with = |flags, code| Some(Reject::WithResponse { id: 7, flags, code });
     assert_eq!(
-        parse_query(&good[..11]).err(),
-        Some(Reject::Silently),
+        parse_query(&valid[..11]).err(),
+        Some(Reject::WithoutResponse),
         "no whole header"
     );
-    assert_eq!(changed(2, 0x81), Some(Reject::Silently), "an answer");
+    assert_eq!(changed(2, 0x81), Some(Reject::WithoutResponse), "an answer");
     assert_eq!(
         changed(2, 0x21),
         with(0x2100, ResponseCode::NotImplemented),
@@ -118,7 +118,7 @@ fn rejects_messages_that_are_no_queries() {
             "{subject}"
         );
     }
-    let two_opt = [&good[..], &good[good.len() - 11..]].concat();
+    let two_opt = [&valid[..], &valid[valid.len() - 11..]].concat();
     assert!(
         parse_query(&{
             let mut message = two_opt;
@@ -130,9 +130,9 @@ fn rejects_messages_that_are_no_queries() {
     );
 
     let mut buffer = [0xFF; 512];
-    assert_eq!(reject(Reject::Silently, &mut buffer), 0);
+    assert_eq!(reject(Reject::WithoutResponse, &mut buffer), 0);
     let length = reject(
-        Reject::With {
+        Reject::WithResponse {
             id: 7,
             flags: 0x2100,
             code: ResponseCode::NotImplemented,
@@ -146,7 +146,7 @@ fn rejects_messages_that_are_no_queries() {
 fn oversized_record_leaves_the_reply_unchanged() {
     let query = parse_query(&query("a.b", kind::A)).expect("a query");
     let mut buffer = [0; 512];
-    // Header and question take 21 octets, OPT 11, so that two records of 16 fit.
+    // Header and question take 21 bytes, OPT 11, so that two records of 16 fit.
     let mut reply = Reply::new(&query, &mut buffer, 21 + 11 + 2 * 16 + 15);
     let address = std::net::IpAddr::from([10, 0, 0, 1]);
     let mut add = || reply.address(Section::Answer, NameRef::QUESTION, 5, address);
@@ -169,10 +169,10 @@ fn rejects_response_to_another_question() {
         9,
         NameRef::Whole(b"\x01c\0"),
     );
-    let owner = NameRef::At(alias.expect("it fits"));
+    let owner = NameRef::At(alias.expect("space for the record"));
     reply
         .address(Section::Answer, owner, 8, [10, 0, 0, 1].into())
-        .expect("it fits");
+        .expect("space for the record");
     let length = reply.finish(ResponseCode::NoError);
     let message = &buffer[..length];
 
@@ -212,7 +212,7 @@ fn cached_response_matches_the_query() {
     let mut reply = Reply::new(&upstream, &mut buffer, 512);
     reply
         .address(Section::Answer, NameRef::QUESTION, 60, [192, 0, 2, 1].into())
-        .expect("it fits");
+        .expect("space for the record");
     let length = reply.finish(ResponseCode::NoError);
     let relayed = RelayedMessage::read(&buffer[..length], 7, &sent).expect("the answer");
     assert_eq!(relayed.cache_policy, CachePolicy::Success { seconds: 60 });
@@ -225,7 +225,7 @@ fn cached_response_matches_the_query() {
     let again = &out[..length];
     assert_eq!(read_u16(again, 0), Some(9));
     assert_eq!(
-        Name::read(again, HEADER_OCTETS).map(|(name, _)| name.to_string()),
+        Name::read(again, HEADER_BYTES).map(|(name, _)| name.to_string()),
         Ok("A.Example.".to_owned())
     );
     let record = Records::of(again).next().expect("a record");
@@ -237,17 +237,17 @@ fn cached_response_matches_the_query() {
 
     client.edns = None;
     let length = relayed.write(&client, &mut out, 20, |ttl| ttl);
-    assert!(length > 20, "512 octets are always there");
+    assert!(length > 20, "512 bytes are always there");
     let long = RelayedMessage::read(&many_addresses(), 7, &sent).expect("the answer");
     let length = long.write(&client, &mut out, 512, |ttl| ttl);
     assert_eq!(
         (length, read_u16(&out, 2).map(|flags| flags & flag::TRUNCATED)),
         (27, Some(flag::TRUNCATED))
     );
-    assert_eq!(read_u16(&out, 6), Some(0), "nothing but the question");
+    assert_eq!(read_u16(&out, 6), Some(0), "the response has the question only");
 }
 
-/// An answer for `a.example` that does not fit into 512 octets.
+/// An answer for `a.example` that does not fit into 512 bytes.
 fn many_addresses() -> Vec<u8> {
     let query = parse_query(&Question::about(name("a.example"), kind::A).encode(7, None)).expect("a query");
     let mut buffer = vec![0; 4_096];
@@ -255,7 +255,7 @@ fn many_addresses() -> Vec<u8> {
     for last in 0..100 {
         reply
             .address(Section::Answer, NameRef::QUESTION, 60, [192, 0, 2, last].into())
-            .expect("it fits");
+            .expect("space for the record");
     }
     let length = reply.finish(ResponseCode::NoError);
     buffer.truncate(length);
@@ -292,7 +292,7 @@ fn names_may_point_to_earlier_names_only() {
     let read = |message: Vec<u8>| RelayedMessage::read(&message, 7, &sent).map(|_| ());
     let question: &[u8] = &[0xC0, 12];
     // The question is at 12 to 27: the first record's TTL is at 33, its content at 39.
-    let good = [
+    let valid = [
         (kind::MX, &b"\0\x05\x02mx\xC0\x0E"[..], 41, "the exchange"),
         (
             kind::CNAME,
@@ -313,7 +313,7 @@ fn names_may_point_to_earlier_names_only() {
             "an SOA's second name",
         ),
     ];
-    for (kind, content, target, subject) in good {
+    for (kind, content, target, subject) in valid {
         assert_eq!(
             read(pointing(question, kind, content, &[0xC0, target])),
             Ok(()),
@@ -321,7 +321,7 @@ fn names_may_point_to_earlier_names_only() {
         );
     }
     let alias: &[u8] = b"\x01b\0";
-    let bad = [
+    let invalid = [
         (
             &[0xC0, 4][..],
             kind::CNAME,
@@ -369,7 +369,7 @@ fn names_may_point_to_earlier_names_only() {
             "an owner that points forward",
         ),
     ];
-    for (owner, kind, content, second, subject) in bad {
+    for (owner, kind, content, second, subject) in invalid {
         assert_eq!(
             read(pointing(owner, kind, content, second)),
             Err(RelayError::Malformed),
@@ -390,8 +390,8 @@ proptest! {
                 prop_assert_eq!(Name::read(name.as_wire(), 0), Ok((name, name.as_wire().len())));
             }
         }
-        if let Err(Reject::With { .. }) = read {
-            prop_assert!(message.len() >= HEADER_OCTETS);
+        if let Err(Reject::WithResponse { .. }) = read {
+            prop_assert!(message.len() >= HEADER_BYTES);
         }
     }
 
@@ -405,7 +405,7 @@ proptest! {
         if let Ok(read) = parse_query(&message) {
             let mut buffer = [0; 512];
             let length = Reply::new(&read, &mut buffer, 512).finish(ResponseCode::NoError);
-            prop_assert!((HEADER_OCTETS..=512).contains(&length));
+            prop_assert!((HEADER_BYTES..=512).contains(&length));
         }
     }
 
@@ -423,7 +423,7 @@ proptest! {
         if let Ok(answer) = RelayedMessage::read(&message, 7, &sent) {
             let mut out = [0; 4_096];
             let length = answer.write(&client, &mut out, limit, |_| ttl);
-            prop_assert!(length <= limit.max(512) && length >= HEADER_OCTETS);
+            prop_assert!(length <= limit.max(512) && length >= HEADER_BYTES);
             let again = RelayedMessage::read(&out[..length], 9, &sent);
             prop_assert!(again.is_ok(), "what is given out is well-formed");
             if read_u16(&out, 2).is_some_and(|flags| flags & flag::TRUNCATED == 0) {

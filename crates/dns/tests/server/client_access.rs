@@ -19,7 +19,7 @@ const BIG: &str = "big.ns.svc.cluster.local.";
 const REFUSED: u16 = 5;
 
 /// A responder that answers clients of these networks only.
-fn responder(allowed: &[&str], udp_octets_max: usize) -> Responder {
+fn responder(allowed: &[&str], udp_bytes_max: usize) -> Responder {
     let index = Index::new(Settings::of(Name::from_text("cluster.local").expect("a name")));
     for service in [
         objects::service("web", "10.96.0.1"),
@@ -32,7 +32,7 @@ fn responder(allowed: &[&str], udp_octets_max: usize) -> Responder {
     let clients = Clients::of_networks(allowed.iter().map(|net| net.parse().expect("a net")));
     let policy = Policy {
         clients: Some(Arc::new(clients)),
-        udp_octets_max,
+        udp_bytes_max,
         ..Policy::default()
     };
     Responder::with_policy(
@@ -44,8 +44,8 @@ fn responder(allowed: &[&str], udp_octets_max: usize) -> Responder {
 }
 
 /// A server on all addresses that answers clients of these networks only.
-fn serve(allowed: &[&str], refusals_per_second_max: u32, udp_octets_max: usize) -> Server {
-    let responder = responder(allowed, udp_octets_max);
+fn serve(allowed: &[&str], refusals_per_second_max: u32, udp_bytes_max: usize) -> Server {
+    let responder = responder(allowed, udp_bytes_max);
     let listening = ServerSettings {
         plain: vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))],
         refusals_per_second_max,
@@ -54,7 +54,7 @@ fn serve(allowed: &[&str], refusals_per_second_max: u32, udp_octets_max: usize) 
     Server::listen(&listening, Arc::new(responder)).expect("a free port")
 }
 
-/// Queries over UDP; returns the response with its octets, or `None` without a response.
+/// Queries over UDP; returns the response with its bytes, or `None` without a response.
 async fn query(server: SocketAddr, message: &[u8]) -> Option<(Decoded, usize)> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
         .await
@@ -160,7 +160,7 @@ async fn flood(server: SocketAddr) -> usize {
 }
 
 #[test]
-fn udp_responses_to_other_hosts_have_at_most_1232_octets_and_advertise_it() {
+fn udp_responses_to_other_hosts_have_at_most_1232_bytes_and_advertise_it() {
     let responder = responder(&["192.0.2.0/24"], 1_232);
     let peer = Peer {
         address: [192, 0, 2, 1].into(),
@@ -176,7 +176,7 @@ fn udp_responses_to_other_hosts_have_at_most_1232_octets_and_advertise_it() {
         let answer = decode(&buffer[..octets]);
         let limit = edns.unwrap_or(512).min(1_232);
         assert!(answer.truncated, "200 endpoints do not fit");
-        assert!(octets <= usize::from(limit), "{octets} octets for {edns:?}");
+        assert!(octets <= usize::from(limit), "{octets} bytes for {edns:?}");
         assert_eq!(answer.edns, edns.map(|_| limit));
     }
 }

@@ -153,5 +153,5 @@ async fn names_follow_the_api() {
     awaited(free, 0, &["10.1.0.1"]).await;
     deliver.send_replace(Delivered::Change);
     awaited(free, 0, &["10.1.0.2"]).await;
-    assert!(!running.is_finished(), "it serves for ever");
+    assert!(!running.is_finished(), "the feed does not end");
 }

@@ -24,7 +24,7 @@ enum Behaviour {
     /// Responds with SERVFAIL.
     Fails,
     /// Does not respond.
-    Silent,
+    SendsNothing,
 }
 
 /// A resolver that counts its queries.
@@ -82,13 +82,13 @@ fn answer(query: &[u8], behaviour: Behaviour) -> Option<Vec<u8>> {
         Behaviour::Denies => {
             answer[3] |= 3;
             answer[9] = 1;
-            // SOA of the root: names of one octet, five numbers, a minute as the last.
+            // SOA of the root: names of one byte, five numbers, a minute as the last.
             answer.extend([0, 0, 6, 0, 1, 0, 0, 0, 60, 0, 22, 0, 0]);
             answer.extend([0; 19]);
             answer.push(60);
         }
         Behaviour::Fails => answer[3] |= 2,
-        Behaviour::Silent => return None,
+        Behaviour::SendsNothing => return None,
     }
     Some(answer)
 }
@@ -194,12 +194,12 @@ async fn zone_may_have_resolvers_of_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_or_silent_resolver_is_skipped() {
-    let good = Resolver::start(Behaviour::Answers(200, 0)).await;
-    for bad in [Behaviour::Fails, Behaviour::Silent] {
-        let bad = Resolver::start(bad).await;
-        let server = serve(settings(&[&bad, &good]));
+    let working = Resolver::start(Behaviour::Answers(200, 0)).await;
+    for failing in [Behaviour::Fails, Behaviour::SendsNothing] {
+        let failing = Resolver::start(failing).await;
+        let server = serve(settings(&[&failing, &working]));
         assert_eq!(query(&server, "a.example.").await.code, 0);
-        assert_eq!(bad.queries(), 1);
+        assert_eq!(failing.queries(), 1);
     }
     let failing = Resolver::start(Behaviour::Fails).await;
     let server = serve(settings(&[&failing]));
@@ -214,7 +214,7 @@ async fn serves_stale_answer_if_upstream_fails() {
     let resolver = Resolver::start(Behaviour::Answers(1, 0)).await;
     let server = serve(settings(&[&resolver]));
     assert_eq!(query(&server, "a.example.").await.code, 0);
-    resolver.becomes(Behaviour::Silent);
+    resolver.becomes(Behaviour::SendsNothing);
     tokio::time::sleep(Duration::from_millis(2_100)).await;
     for _ in 0..2 {
         let (answer, ttl) = query_from(Ipv4Addr::LOCALHOST.into(), &server, "a.example.").await;
@@ -230,7 +230,7 @@ async fn serves_stale_answer_if_upstream_fails() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_open_upstream_queries() {
-    let resolver = Resolver::start(Behaviour::Silent).await;
+    let resolver = Resolver::start(Behaviour::SendsNothing).await;
     let mut settings = settings(&[&resolver]);
     settings.open_queries_max = 2;
     settings.cache = CacheSettings {

@@ -191,7 +191,7 @@ async fn resolver_without_case_gets_clients_case() {
     assert!(!lower(&seen[0]));
     assert!(
         seen[1..].iter().all(lower),
-        "it has shown over TCP that it loses the case"
+        "a resolver that changes the case over TCP gets names in lower case"
     );
 }
 

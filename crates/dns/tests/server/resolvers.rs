@@ -18,7 +18,7 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{RData, RecordType};
 use hickory_resolver::{Resolver, TokioResolver};
 
-/// Endpoints of the headless Service: too many for a datagram of 512 octets, or of 1,232.
+/// Endpoints of the headless Service: too many for a datagram of 512 bytes, or of 1,232.
 const ENDPOINTS: u8 = 100;
 /// Contents of resolv.conf of a Pod in namespace ns.
 const RESOLV_CONF: &str = "nameserver 127.0.0.1\nsearch ns.svc.cluster.local svc.cluster.local cluster.local\n\
@@ -138,7 +138,7 @@ fn check_library(at_least: usize, print: impl Fn(&str) -> String) {
     ] {
         assert_eq!(addresses(&print(name)), web(), "{name}");
     }
-    // musl accepts 48 addresses at most, and before 1.2.4 those that fit into 512 octets.
+    // musl accepts 48 addresses at most, and before 1.2.4 those that fit into 512 bytes.
     let found = addresses(&print("big"));
     assert!(
         found.len() >= at_least && found.iter().all(|address| big().contains(address)),
@@ -296,7 +296,7 @@ async fn check_hickory(resolver: &TokioResolver) {
     assert_eq!(
         found(resolver, WEB, RecordType::MX).await,
         Err(false),
-        "it exists, without such a record"
+        "the name exists, without such a record"
     );
     let alias = found(resolver, "alias.ns.svc.cluster.local.", RecordType::A).await;
     let alias = alias.expect("an answer");

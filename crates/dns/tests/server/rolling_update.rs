@@ -15,11 +15,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
 const MEMBERS: u16 = 5_000;
-/// Most endpoints of a slice, as the controller writes them.
+/// Maximum number of endpoints of a slice, as the controller writes them.
 const SLICE_ENDPOINTS_MAX: usize = 100;
 /// One member in this many is replaced.
 const REPLACED_EVERY: usize = 100;
-/// Addresses that fit into a message of 65,535 octets with the other sections.
+/// Addresses that fit into a message of 65,535 bytes with the other sections.
 const WHOLE_ANSWER_MIN: usize = 4_000;
 
 /// One endpoint in one slice.
@@ -207,7 +207,7 @@ impl LookupClient {
             assert_eq!(answer.code, 0);
             assert!(answer.truncated, "not all of them fit, so TC is set");
             assert!(found.len() >= at_least, "{}", found.len());
-            assert_eq!(found.len(), answer.answer.len(), "none comes twice");
+            assert_eq!(found.len(), answer.answer.len(), "no address is repeated");
             assert!(found.is_subset(&ready), "{:?}", found.difference(&ready));
         }
     }

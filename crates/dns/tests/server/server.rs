@@ -12,7 +12,7 @@ use dns::wire::Name;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Endpoints of the headless Service: too many for 512 octets.
+/// Endpoints of the headless Service: too many for 512 bytes.
 const ENDPOINTS: u8 = 100;
 
 fn index() -> Arc<Index> {
@@ -140,9 +140,9 @@ async fn malformed_messages_do_not_stop_the_server() {
     let server = serve("127.0.0.1:0", Vec::new());
     let address = server.addresses()[0];
     let noise = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
-    let good = question(1, "web.ns.svc.cluster.local.", "A", Some(1_232));
-    for length in 0..good.len() {
-        noise.send_to(&good[..length], address).expect("sent");
+    let valid = question(1, "web.ns.svc.cluster.local.", "A", Some(1_232));
+    for length in 0..valid.len() {
+        noise.send_to(&valid[..length], address).expect("sent");
     }
     noise.send_to(&vec![0xC0; 9_000], address).expect("sent");
     let mut stream = TcpStream::connect(address).await.expect("a connection");
@@ -166,7 +166,7 @@ async fn malformed_messages_do_not_stop_the_server() {
         refused.answer.is_empty() && refused.edns.is_some(),
         "EDNS version 1 is not known"
     );
-    assert_eq!(query(address, good).await.expect("an answer").answer.len(), 1);
+    assert_eq!(query(address, valid).await.expect("an answer").answer.len(), 1);
 }
 
 /// A resolver that responds first with another identifier, then with another question, then correctly. It sets TC in

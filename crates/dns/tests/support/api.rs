@@ -59,7 +59,7 @@ impl Api {
 
     /// Kills the server and all of its connections.
     pub(super) async fn kill(&mut self) {
-        let running = self.running.take().expect("it runs");
+        let running = self.running.take().expect("a running server");
         running.abort();
         drop(running.await);
     }
@@ -78,7 +78,7 @@ impl Api {
         let key = (collection, name.to_owned());
         let (kind, mut object) = match content {
             Some(content) => ("MODIFIED", content),
-            None => ("DELETED", history.objects.remove(&key).expect("it is there")),
+            None => ("DELETED", history.objects.remove(&key).expect("the object")),
         };
         object["metadata"]["name"] = name.into();
         object["metadata"]["resourceVersion"] = revision.to_string().into();

@@ -93,7 +93,7 @@ pub(crate) fn decode(message: &[u8]) -> Decoded {
             }
         }
     }
-    assert_eq!(at, message.len(), "nothing behind the last record");
+    assert_eq!(at, message.len(), "no bytes follow the last record");
     decoded
 }
 

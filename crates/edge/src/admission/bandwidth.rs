@@ -32,7 +32,7 @@ const NANOSECONDS: u128 = 1_000_000_000;
 pub(crate) struct Rate(NonZeroU64);
 
 impl Rate {
-    /// Creates a rate; `None` for 0, which is no limit.
+    /// Creates a rate; `None` for 0, which means no limit.
     pub(crate) fn new(bytes_per_second: u64) -> Option<Self> {
         NonZeroU64::new(bytes_per_second).map(Self)
     }
@@ -110,7 +110,7 @@ impl BandwidthReservation {
         }
     }
 
-    /// Returns the bytes of one reservation, at most.
+    /// Returns the maximum number of bytes of one reservation.
     pub(crate) fn chunk_bytes_max(&self) -> usize {
         self.rate.chunk_bytes()
     }

@@ -25,7 +25,7 @@ struct TokenBucket {
 }
 
 impl ConnectionRates {
-    /// Counts a connection of a client. Returns true if it stays within `per_second`; 0 is no limit.
+    /// Counts a connection of a client. Returns true if it stays within `per_second`; 0 means no limit.
     pub(super) fn admit(&mut self, client: IpAddr, per_second: u32, now: Duration) -> bool {
         if per_second == 0 {
             return true;

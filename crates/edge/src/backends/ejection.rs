@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// Failures in a row until a backend is ejected.
+/// Number of failures in a row until a backend is ejected.
 const FAILURES_MAX: u32 = 3;
 /// Duration of the first ejection. Each further one in a row is twice as long.
 const DURATION_FIRST: Duration = Duration::from_secs(5);

@@ -205,6 +205,7 @@ pub(crate) struct Backends {
     state: Mutex<State>,
 }
 
+/// Backends of a port, and the choice among them.
 #[derive(Debug, Default)]
 struct State {
     candidates: Vec<Candidate>,
@@ -212,6 +213,7 @@ struct State {
     sticky: Option<StickyClients>,
 }
 
+/// A backend, with the conditions of its endpoint.
 #[derive(Debug)]
 struct Candidate {
     backend: Arc<Backend>,

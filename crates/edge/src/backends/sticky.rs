@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Maximum of clients of a port. Further clients have no affinity until others expire. A client that connects from many
-/// addresses therefore cannot exhaust the memory of this node.
+/// Maximum number of clients of a port. Further clients have no affinity until others expire. A client that connects
+/// from many addresses therefore cannot exhaust the memory of this node.
 const CLIENTS_MAX: usize = 65_536;
 /// Interval between removals from a full table, which cost as much as thousands of look-ups.
 const REMOVAL_INTERVAL: Duration = Duration::from_secs(1);

@@ -46,18 +46,18 @@ fn ejects_failing_backends_but_never_all() {
     let (settings, listener) = (service(), listener(Frontend::Tcp, 2));
     let backends = Backends::default();
     backends.set(&settings, &listener, None);
-    let [bad, good] = [0, 1].map(|number| backends.all()[number].clone());
-    (0..3).for_each(|_| backends.record_connect(&bad, false));
+    let [failing, working] = [0, 1].map(|number| backends.all()[number].clone());
+    (0..3).for_each(|_| backends.record_connect(&failing, false));
     assert_eq!(
         addresses((0..3).map(|_| backends.choose(client(1), &[]))),
-        [good.address; 3]
+        [working.address; 3]
     );
-    (0..3).for_each(|_| backends.record_connect(&good, false));
+    (0..3).for_each(|_| backends.record_connect(&working, false));
     assert!(backends.choose(client(1), &[]).is_some());
-    backends.record_connect(&bad, true);
+    backends.record_connect(&failing, true);
     assert_eq!(
         addresses((0..3).map(|_| backends.choose(client(1), &[]))),
-        [bad.address; 3]
+        [failing.address; 3]
     );
 }
 
@@ -109,23 +109,23 @@ fn cookie_selects_its_backend_while_usable() {
     let (settings, mut listener) = (service(), listener(Frontend::Tcp, 3));
     let backends = Backends::default();
     backends.set(&settings, &listener, None);
-    let wanted = backends.all()[1].clone();
+    let requested = backends.all()[1].clone();
     assert_eq!(
-        addresses([backends.choose_by(|backend| backend.address == wanted.address)]),
-        [wanted.address]
+        addresses([backends.choose_by(|backend| backend.address == requested.address)]),
+        [requested.address]
     );
-    wanted.set_healthy(false);
+    requested.set_healthy(false);
     assert!(
         backends
-            .choose_by(|backend| backend.address == wanted.address)
+            .choose_by(|backend| backend.address == requested.address)
             .is_none()
     );
-    wanted.set_healthy(true);
+    requested.set_healthy(true);
     listener.backends[1].is_ready = false;
     backends.set(&settings, &listener, None);
     assert!(
         backends
-            .choose_by(|backend| backend.address == wanted.address)
+            .choose_by(|backend| backend.address == requested.address)
             .is_none()
     );
 }

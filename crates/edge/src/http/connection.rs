@@ -44,7 +44,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Beginning of an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Bytes of an HTTP/1 connection that are buffered for writing, or for reading a head.
+/// Maximum number of bytes of an HTTP/1 connection that are buffered for writing, or for reading a head.
 const HTTP1_BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// State that the requests of a connection share.

@@ -9,11 +9,11 @@ use super::rejection::RequestRejection;
 #[cfg(test)]
 mod tests;
 
-/// A chunk's size line with its extensions (RFC 9112, section 7.1.1). Clients rarely send extensions.
+/// Maximum length of a chunk's size line with its extensions (RFC 9112, section 7.1.1). Clients rarely send extensions.
 const CHUNK_LINE_BYTES_MAX: usize = 256;
-/// Hexadecimal digits of a chunk's size: one more could exceed 64 bits.
+/// Maximum number of hexadecimal digits of a chunk's size: one more could exceed 64 bits.
 const CHUNK_DIGITS_MAX: usize = 15;
-/// Trailer section with all its lines.
+/// Maximum size of a trailer section with all its lines.
 const TRAILER_BYTES_MAX: usize = 8 << 10;
 
 /// Position of one connection in its requests.
@@ -24,6 +24,7 @@ pub struct Framing {
     next_is_held: bool,
 }
 
+/// Position in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Head {

@@ -80,7 +80,7 @@ impl GatewayError {
             Self::Unreachable(_) | Self::Broken(_) | Self::UnexpectedUpgrade | Self::BackendRemoved => {
                 "the backend failed\n".to_owned()
             }
-            Self::Timeout => "the backend did not answer in time\n".to_owned(),
+            Self::Timeout => "the backend did not respond in time\n".to_owned(),
         }
     }
 

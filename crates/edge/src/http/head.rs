@@ -5,17 +5,17 @@
 
 use super::rejection::RequestRejection;
 
-/// Fields of a header section. Browsers send some twenty.
+/// Maximum number of fields of a header section. Browsers send about twenty.
 pub const FIELDS_MAX: usize = 100;
-/// Header section with its request line. Servers commonly accept 8 to 64 kB.
+/// Maximum size of a header section with its request line. Servers commonly accept 8 to 64 kB.
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
-/// Header section of a response, with its status line.
+/// Maximum size of the header section of a response, with its status line.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
-/// Bytes of a request target. RFC 9110, section 4.1 recommends at least 8000.
+/// Maximum number of bytes of a request target. RFC 9110, section 4.1 recommends at least 8000.
 pub const TARGET_BYTES_MAX: usize = 16 << 10;
 /// Method: the longest registered one has 17 bytes.
 const METHOD_BYTES_MAX: usize = 32;
-/// Decimal digits of a length: one more could exceed 64 bits.
+/// Maximum number of decimal digits of a length: one more could exceed 64 bits.
 const LENGTH_DIGITS_MAX: usize = 18;
 
 /// Framing of a request's body (RFC 9112, section 6).
@@ -50,6 +50,7 @@ pub struct HeadLines {
     fields: usize,
 }
 
+/// HTTP version of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     Http10,

@@ -160,11 +160,11 @@ fn upgrade(parts: &Parts) -> Option<HeaderValue> {
 }
 
 /// Returns true if the list in a header contains a token, regardless of parameters.
-fn has_token(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
+fn has_token(headers: &HeaderMap, name: &HeaderName, requested: &str) -> bool {
     tokens(headers, name).any(|item| {
         item.split(';')
             .next()
-            .is_some_and(|item| item.trim().eq_ignore_ascii_case(wanted))
+            .is_some_and(|item| item.trim().eq_ignore_ascii_case(requested))
     })
 }
 

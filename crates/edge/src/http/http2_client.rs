@@ -25,7 +25,7 @@ use super::wire_body::{StreamBody, WireBody, send_body};
 /// Flow-control windows for the response of one request, and for a connection.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
-/// Buffered bytes of each request.
+/// Maximum number of buffered bytes of each request.
 const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
 
 /// Connection that takes requests. It ends when all of its owners are dropped and its streams have ended.

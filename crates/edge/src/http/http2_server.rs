@@ -21,17 +21,18 @@ use super::http2_frames::Http2Stream;
 use super::response_body::ResponseBody;
 use super::wire_body::{StreamBody, WireBody, send_body};
 
-/// Requests under way on a connection.
+/// Maximum number of requests under way on a connection.
 const STREAMS_MAX: u32 = 128;
 /// Flow-control windows for one request, and for a connection.
 const STREAM_WINDOW_BYTES: u32 = 128 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
-/// Buffered bytes of each response.
+/// Maximum number of buffered bytes of each response.
 const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
-/// Requests that the client has reset before the edge accepts them. A client with more of them loses its connection:
-/// each costs work, and resets do not count against [`STREAMS_MAX`] (CVE-2023-44487).
+/// Maximum number of requests that the client has reset before the edge accepts them. A client with more of them loses
+/// its connection: each costs work, and resets do not count against [`STREAMS_MAX`] (CVE-2023-44487).
 const PENDING_RESETS_MAX: usize = 20;
-/// Requests of a connection that the edge resets because of errors of the client, before it ends the connection.
+/// Maximum number of requests of a connection that the edge resets because of errors of the client, before it ends the
+/// connection.
 const ERROR_RESETS_MAX: usize = 1_024;
 
 /// Connection, from its settings on until it ends.
@@ -43,6 +44,7 @@ pub(super) struct Http2Server<S> {
     is_aborted: bool,
 }
 
+/// State of a connection.
 enum State<S> {
     Handshake(Box<Handshake<Http2Stream<S>, Bytes>>),
     Open(Box<h2::server::Connection<Http2Stream<S>, Bytes>>),

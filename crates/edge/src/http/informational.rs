@@ -13,8 +13,8 @@ use super::request_smuggling_guard::GuardHandle;
 #[cfg(test)]
 mod tests;
 
-/// Informational responses that wait until their client takes earlier ones. Further ones are dropped, because a
-/// backend may send any number.
+/// Maximum number of informational responses that wait until their client takes earlier ones. Further ones are dropped,
+/// because a backend may send any number.
 const WAITING_MAX: usize = 8;
 
 /// Informational response.
@@ -68,7 +68,7 @@ pub(super) enum InformationalSink {
 }
 
 impl InformationalSink {
-    /// Completes when all earlier responses are written, or precede what is written next.
+    /// Completes when all earlier responses are written, or precede the next write.
     pub(super) async fn ready(&self) {
         if let Self::Http1(guard) = self {
             guard.informational_written().await;

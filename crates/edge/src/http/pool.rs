@@ -12,14 +12,14 @@ use tokio::time::Instant;
 use super::http2_client::{BodyTask, Http2Client};
 use super::request_body::RequestBody;
 
-/// Idle HTTP/1.1 connections to a backend. Further ones are closed.
+/// Maximum number of idle HTTP/1.1 connections to a backend. Further ones are closed.
 const IDLE_MAX: usize = 128;
 /// Time for which an idle connection is kept. Most servers close theirs later.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// HTTP/2 connections that requests share.
+/// Maximum number of HTTP/2 connections that requests share.
 const SHARED_MAX: usize = 8;
-/// Requests that share a connection before another one is opened. Servers commonly allow 100 and more; further
-/// requests wait.
+/// Maximum number of requests that share a connection before another one is opened. Servers commonly allow 100 and
+/// more; further requests wait.
 const STREAMS_MAX: usize = 100;
 /// Time until a connection must accept the next request after a response. The task of the connection runs within this
 /// time.
@@ -29,6 +29,7 @@ const READY_TIMEOUT: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct Pool(Arc<Mutex<PoolState>>);
 
+/// Connections to a backend.
 #[derive(Debug, Default)]
 struct PoolState {
     idle: Vec<IdleHttp1>,
@@ -38,6 +39,7 @@ struct PoolState {
     generation: u64,
 }
 
+/// A connection without a request.
 #[derive(Debug)]
 struct IdleHttp1 {
     sender: http1::SendRequest<RequestBody>,
@@ -46,6 +48,7 @@ struct IdleHttp1 {
     thread: ThreadId,
 }
 
+/// A connection with several streams.
 #[derive(Clone, Debug)]
 struct SharedHttp2 {
     connection: Http2Client,

@@ -1,4 +1,4 @@
-//! Metrics of requests.
+//! Metrics of HTTP requests: counts by status code, and durations.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +18,7 @@ const DURATION_BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 #[derive(Debug, Default)]
 pub(crate) struct RequestMetrics(Mutex<Option<Counts>>);
 
+/// Numbers and durations of requests.
 #[derive(Debug)]
 struct Counts {
     /// By status; there are at most as many entries as statuses.

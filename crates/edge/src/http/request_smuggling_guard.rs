@@ -32,8 +32,8 @@ thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
 }
 
-/// Bytes that are read ahead while a switch of protocols is undecided: enough to detect that the client closed the
-/// connection.
+/// Maximum number of bytes that are read ahead while a switch of protocols is undecided: enough to detect that the
+/// client closed the connection.
 const HELD_BYTES_MAX: usize = 16 << 10;
 /// Request that replaces a rejected one.
 const REPLACEMENT: &[u8] = b"GET / HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";
@@ -67,6 +67,7 @@ pub(super) struct RequestSmugglingGuard<S: AbortiveClose> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct GuardHandle(Arc<Mutex<GuardState>>);
 
+/// State that the guard and the handler of requests share.
 #[derive(Debug, Default)]
 struct GuardState {
     heads: u64,
@@ -79,6 +80,7 @@ struct GuardState {
     informational_waker: Option<Waker>,
 }
 
+/// Decision of the handler about a request for an upgrade.
 #[derive(Clone, Copy, Debug)]
 enum Decision {
     Resume,
@@ -157,7 +159,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
         }
     }
 
-    /// Passes all bytes unchanged and records no activity, for other protocols than HTTP/1.
+    /// Passes all bytes unchanged and records no activity, for protocols other than HTTP/1.
     pub(super) fn pass_all(&mut self) {
         self.framing.tunnel();
         self.notes_writes = false;

@@ -82,6 +82,7 @@ impl Connection {
         }
     }
 
+    /// Checks a request, and forwards it to a backend.
     async fn check_and_forward(
         &self,
         mut parts: Parts,
@@ -144,7 +145,7 @@ impl Connection {
         routes.redirect(host).filter(|_| self.peer.tls.is_none())
     }
 
-    /// Returns the port whose backends receive a request: that of its route, or the own one without routes.
+    /// Returns the port whose backends receive a request: that of its route, or without routes this port.
     fn target(
         &self,
         settings: &PortSettings,

@@ -28,7 +28,7 @@ use crate::port::Port;
 use crate::settings::BackendProtocol;
 use crate::watch_flag::wait_until_true;
 
-/// Backends that are tried until one accepts a connection.
+/// Maximum number of backends that are tried until one accepts a connection.
 const BACKENDS_MAX: usize = 4;
 
 /// Response of a backend up to its head.

@@ -47,7 +47,7 @@ impl Throttle {
         }
     }
 
-    /// Returns the bytes of one reservation, at most.
+    /// Returns the maximum number of bytes of one reservation.
     pub(super) fn chunk_bytes_max(&self) -> usize {
         self.reservation.chunk_bytes_max()
     }

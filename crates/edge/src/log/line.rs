@@ -12,7 +12,7 @@ use crate::settings::LogFormat;
 #[cfg(test)]
 mod tests;
 
-/// Characters that a line keeps of a text that a client chose: enough to recognize it.
+/// Maximum number of characters that a line keeps of a text that a client chose: enough to recognize it.
 const TEXT_CHARACTERS_MAX: usize = 2048;
 
 /// Returns the line of a request, with its line feed.
@@ -168,6 +168,7 @@ impl<'a> JsonRecord<'a> {
     }
 }
 
+/// Fields of a request.
 #[derive(Serialize)]
 struct JsonRequest<'a> {
     #[serde(flatten)]
@@ -196,6 +197,7 @@ impl<'a> JsonRequest<'a> {
     }
 }
 
+/// Fields of a connection.
 #[derive(Serialize)]
 struct JsonConnection<'a> {
     #[serde(flatten)]

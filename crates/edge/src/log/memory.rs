@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 #[cfg(test)]
 mod tests;
 
-/// Maximum of bytes of the waiting lines of a namespace. A line counts from its queue until its file is written.
+/// Maximum number of bytes of the waiting lines of a namespace. A line counts from its queue until its file is written.
 const BYTES_MAX: usize = 64 << 20;
 /// Bytes from which on writers write at once, without the interval of their log.
 const SCARCE_BYTES_MIN: usize = BYTES_MAX / 2;

@@ -40,8 +40,8 @@ use writer::{RetryPolicy, Writer};
 #[cfg(test)]
 mod tests;
 
-/// Maximum of queued lines of a Service. A busy node writes as many in some tens of milliseconds. [`Memory`] bounds
-/// their bytes.
+/// Maximum number of queued lines of a Service. A busy node writes as many in some tens of milliseconds. [`Memory`]
+/// bounds their bytes.
 const QUEUE_LINES_MAX: usize = 8192;
 
 /// All access logs, which tasks of one runtime write.
@@ -62,6 +62,7 @@ pub struct Logs {
     retries: RetryPolicy,
 }
 
+/// Log of a Service, and its counters.
 #[derive(Debug)]
 struct LogEntry {
     log: Weak<Log>,

@@ -18,7 +18,7 @@ mod tests;
 /// Minimum size that counts for a file: a block of the file system. The limit of bytes therefore limits the number of
 /// files, too.
 const FILE_BYTES_MIN: u64 = 4_096;
-/// Maximum of files that are removed for a new one. A lowered quota takes several steps.
+/// Maximum number of files that are removed for a new one. A lowered quota takes several steps.
 const REMOVED_FILES_MAX: usize = 1_024;
 
 /// Limits of the directory of access logs.
@@ -103,6 +103,7 @@ pub(super) struct Quota {
     index: Mutex<Index>,
 }
 
+/// Log files of all Services, and the sum of their bytes.
 #[derive(Debug, Default)]
 struct Index {
     services: BTreeMap<ServiceName, Files>,

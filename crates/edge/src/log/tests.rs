@@ -154,13 +154,13 @@ async fn bounds_the_memory_of_a_namespace() {
     );
     write(&web, 1);
     write(&db, 2);
-    let stranger = ServiceName {
+    let other_service = ServiceName {
         namespace: "bank".into(),
         name: "web".into(),
     };
-    let stranger = logs.open(&stranger, &settings("a"));
-    write(&stranger, 3);
-    assert_eq!([&web, &db, &stranger].map(|log| log.lost_lines()), [1, 2, 0]);
+    let other_service = logs.open(&other_service, &settings("a"));
+    write(&other_service, 3);
+    assert_eq!([&web, &db, &other_service].map(|log| log.lost_lines()), [1, 2, 0]);
     log.memory.remove(64 << 20);
     write(&db, 4);
     assert_eq!(db.lost_lines(), 2);

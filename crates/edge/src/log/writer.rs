@@ -19,7 +19,7 @@ use crate::watch_flag::wait_until_true;
 #[cfg(test)]
 mod tests;
 
-/// Lines taken from the queue at once.
+/// Maximum number of lines taken from the queue at once.
 const LINES_PER_READ_MAX: usize = 256;
 
 /// Attempts to write a file. The pause after each is twice as long as the one before.

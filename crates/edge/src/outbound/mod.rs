@@ -1,4 +1,4 @@
-//! Connections to backends.
+//! Connections to backends: choice, attempts, TLS and socket options.
 
 pub(crate) mod socket_reuse;
 
@@ -36,7 +36,7 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(20);
 const KEEPALIVE_PERIOD: Duration = Duration::from_secs(5);
 /// Unanswered keep-alive probes after which a connection has failed.
 const KEEPALIVE_PROBES: u32 = 3;
-/// Backends that are tried for one connection.
+/// Maximum number of backends that are tried for one connection.
 const ATTEMPTS_MAX: usize = 4;
 
 /// Connection to a backend.

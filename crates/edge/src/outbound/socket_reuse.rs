@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 use tokio::net::TcpStream;
 
-/// Sockets that a thread keeps: as many as are closed at about the same time. `crate::sockets` reserves
-/// descriptors for them.
+/// Maximum number of sockets that a thread keeps: as many as are closed at about the same time. `crate::sockets`
+/// reserves descriptors for them.
 const REUSABLE_MAX: usize = 32;
 
 /// Time for which a socket is kept.

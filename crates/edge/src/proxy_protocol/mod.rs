@@ -45,7 +45,7 @@ pub enum Parsed {
     },
 }
 
-/// Reason why bytes are no header, and cannot become one. The connection has to be closed.
+/// Reason why bytes are not a header, and cannot become one. The connection has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedHeader {
     /// The bytes begin like neither version.

@@ -49,10 +49,10 @@ fn rejects_lines_with_deviations() {
         b"PROXY  TCP4 192.0.2.7 198.51.100.1 56324 443\r\n",
     ];
     for line in wrong {
-        let answer = read(line);
+        let parsed = read(line);
         assert!(
-            matches!(answer, Err(MalformedHeader::Version1(_))),
-            "{answer:?} for {}",
+            matches!(parsed, Err(MalformedHeader::Version1(_))),
+            "{parsed:?} for {}",
             line.escape_ascii()
         );
     }

@@ -12,6 +12,7 @@ pub(super) const SIGNATURE: &[u8] = b"PROXY ";
 const LINE_BYTES_MAX: usize = 107;
 const END: &[u8] = b"\r\n";
 
+/// Reads a header of version 1.
 pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
     let window = bytes.get(..LINE_BYTES_MAX).unwrap_or(bytes);
     let Some(feed) = window.iter().position(|byte| *byte == b'\n') else {

@@ -37,6 +37,7 @@ const CLIENT_SSL: u8 = 0x01;
 /// No verified certificate was presented.
 const NOT_VERIFIED: u32 = 1;
 
+/// Reads a header of version 2.
 pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
     let Some(fixed) = bytes.first_chunk::<FIXED_BYTES>() else {
         return Ok(Parsed::Incomplete);

@@ -20,9 +20,9 @@ const BULK_READ_BYTES_MIN: usize = 16 << 10;
 const BULK_READS_MIN: u32 = 8;
 /// Bytes below which a splice is small.
 const SMALL_SPLICE_BYTES: usize = 8 << 10;
-/// Small splices in a row after which a stream loses its pipe.
+/// Number of small splices in a row after which a stream loses its pipe.
 const SMALL_SPLICES_MAX: u32 = 16;
-/// Steps of a direction before other tasks run.
+/// Maximum number of steps of a direction before other tasks run.
 const STEPS_PER_POLL_MAX: u32 = 32;
 
 /// State of a direction.
@@ -41,6 +41,7 @@ pub(super) struct Direction {
     stage: Stage,
 }
 
+/// Stage of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     /// More data may come.
@@ -96,7 +97,7 @@ impl Direction {
     /// Copies data. Completes when all data is written and the writer is shut down.
     ///
     /// With `may_defer`, the shutdown usually waits. `is_last` states that the other direction has no more data either,
-    /// so that both connections are closed anyway.
+    /// so that both connections are closed in any case.
     pub(super) fn poll<F: RelayStream, T: RelayStream>(
         &mut self,
         cx: &mut Context<'_>,

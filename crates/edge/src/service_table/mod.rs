@@ -27,8 +27,9 @@ use crate::tls::{self, TlsTermination};
 use crate::udp;
 use crate::workers::{ListenerHandle, Workers};
 
-/// Ports of one Service at which the edge listens. Each takes a descriptor for each worker and address, so a
-/// Service with many ports could take all descriptors of the process. Load balancers of clouds allow fewer.
+/// Maximum number of ports of one Service at which the edge listens. Each takes a descriptor for each worker and
+/// address, so a Service with many ports could take all descriptors of the process. Load balancers of clouds allow
+/// fewer.
 const LISTENERS_MAX: usize = 256;
 
 /// Parts of an edge that serve the Services of the table.
@@ -58,6 +59,7 @@ pub(crate) struct ServiceTable {
     is_closed: bool,
 }
 
+/// A served Service.
 #[derive(Debug)]
 struct ServiceEntry {
     settings: Arc<ServiceSettings>,
@@ -80,6 +82,7 @@ impl ServiceEntry {
     }
 }
 
+/// A served port.
 #[derive(Debug)]
 struct PortEntry {
     port: Arc<Port>,

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Addresses with a port at which the edge listens for one namespace. Each takes a descriptor for each worker, and a
-/// namespace can have any number of Services.
+/// Maximum number of addresses with a port at which the edge listens for one namespace. Each takes a descriptor for
+/// each worker, and a namespace can have any number of Services.
 pub(super) const LISTENERS_MAX: usize = 4_096;
 
 /// Open listeners by namespace.

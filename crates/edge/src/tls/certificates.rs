@@ -25,6 +25,7 @@ pub(super) struct Certificates {
     fallback: Option<usize>,
 }
 
+/// A certificate with its names.
 #[derive(Clone, Debug)]
 struct LoadedCertificate {
     source: Arc<str>,

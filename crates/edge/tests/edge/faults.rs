@@ -1,4 +1,4 @@
-//! Faults of ports.
+//! Faults of ports: addresses in use, or claimed by another Service.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn address_in_use_is_a_fault_until_it_is_free() {
             .starts_with(&format!("cannot listen at {at}: Address already in use"))
     );
     drop(other);
-    wait_until("it listens", || faults.borrow().is_empty());
+    wait_until("the port listens", || faults.borrow().is_empty());
     assert_eq!(fixture.chosen_backend().expect("a backend"), "a");
 }
 

@@ -51,7 +51,7 @@ fn handover_refuses_and_breaks_no_connection() {
         let mut early = fixture.connect();
         greeting(&mut early).expect("a greeting");
         // The next edge may find no socket yet. It exists as soon as settings are served.
-        crate::fixture::wait_until("it can be taken over", || {
+        crate::fixture::wait_until("the sockets can be taken over", || {
             directory.path().join("handover.sock").exists()
         });
         let next = Fixture::with(options(), settings.clone());
@@ -79,7 +79,7 @@ fn handover_refuses_and_breaks_no_connection() {
 }
 
 #[test]
-fn socket_of_an_exited_process_is_no_predecessor() {
+fn socket_of_an_exited_process_is_not_a_predecessor() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("handover.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
@@ -102,7 +102,7 @@ fn predecessor_continues_to_serve_if_its_successor_exits_at_once() {
     };
     let settings = service(Frontend::Tcp, &[named("a")]);
     let former = Fixture::with(options(), settings.clone());
-    crate::fixture::wait_until("it can be taken over", || path.exists());
+    crate::fixture::wait_until("the sockets can be taken over", || path.exists());
     let next = Fixture::with(options(), settings.clone());
     assert!(next.edge.has_predecessor());
     crate::fixture::wait_until("the successor serves", || {
@@ -124,7 +124,7 @@ fn predecessor_continues_to_serve_if_its_successor_exits_at_once() {
     let last = Fixture::with(options(), settings);
     drain(&former.edge);
     assert_eq!(last.chosen_backend().expect("a backend"), "a");
-    crate::fixture::wait_until("the predecessor is known to be gone", || {
+    crate::fixture::wait_until("the exit of the predecessor is known", || {
         !last.edge.has_predecessor()
     });
 }
@@ -139,7 +139,7 @@ fn successor_closes_unused_addresses() {
     };
     let backend = named("a");
     let former = Fixture::with(options(), service(Frontend::Tcp, &[backend]));
-    crate::fixture::wait_until("it can be taken over", || path.exists());
+    crate::fixture::wait_until("the sockets can be taken over", || path.exists());
     let next = Fixture::with(options(), service(Frontend::Tcp, &[backend]));
     assert_ne!(former.address(), next.address());
     drain(&former.edge);
@@ -162,7 +162,7 @@ fn handover_keeps_udp_served() {
     let former = Fixture::with(options(), settings.clone());
     let client = udp::client(&former);
     assert_eq!(udp::request(&client, "x").expect("a response"), "a x");
-    crate::fixture::wait_until("it can be taken over", || path.exists());
+    crate::fixture::wait_until("the sockets can be taken over", || path.exists());
     let next = Fixture::with(options(), settings);
     drain(&former.edge);
     assert_eq!(udp::request(&client, "y").expect("a response"), "a y");

@@ -68,21 +68,23 @@ fn web(status: &Arc<AtomicU16>, wants_header: bool) -> SocketAddr {
 
 #[test]
 fn failing_tcp_check_removes_a_backend() {
-    let (good, bad) = (named("good"), unused_address());
-    let mut settings = service(Frontend::Tcp, &[good, bad]);
+    let (running, failing) = (named("running"), unused_address());
+    let mut settings = service(Frontend::Tcp, &[running, failing]);
     settings.policy.health_check = Some(check(HealthProbe::Tcp));
     let mut fixture = Fixture::new(settings);
-    wait_until("the check fails", || healthy(&fixture, bad) == Some(0));
-    assert_eq!(healthy(&fixture, good), Some(1));
-    let failures = || fixture.metric("portolan_edge_backend_failures_total", &bad.to_string());
+    wait_until("the check fails", || healthy(&fixture, failing) == Some(0));
+    assert_eq!(healthy(&fixture, running), Some(1));
+    let failures = || fixture.metric("portolan_edge_backend_failures_total", &failing.to_string());
     let before = failures();
     for _ in 0..6 {
-        assert_eq!(fixture.chosen_backend().expect("a backend"), "good");
+        assert_eq!(fixture.chosen_backend().expect("a backend"), "running");
     }
     assert_eq!(failures(), before);
     fixture.service.policy.health_check = None;
     fixture.apply();
-    wait_until("it counts as healthy", || healthy(&fixture, bad) == Some(1));
+    wait_until("the backend counts as healthy", || {
+        healthy(&fixture, failing) == Some(1)
+    });
 }
 
 #[test]
@@ -96,7 +98,7 @@ fn http_check_uses_statuses_and_thresholds() {
         let fixture = Fixture::new(settings);
         assert_eq!(healthy(&fixture, server), Some(1));
         status.store(503, Ordering::Relaxed);
-        wait_until("it fails", || healthy(&fixture, server) == Some(0));
+        wait_until("the check fails", || healthy(&fixture, server) == Some(0));
         status.store(404, Ordering::Relaxed);
         wait_until("the backend is healthy", || healthy(&fixture, server) == Some(1));
     }

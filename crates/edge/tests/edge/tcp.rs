@@ -1,4 +1,4 @@
-//! Listeners for TCP.
+//! Relay of TCP connections: both directions, choice of backends, refusals.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -42,7 +42,7 @@ fn relays_bulk_data_in_both_directions() {
     assert_echoed(&mut client, 24 << 20);
 }
 
-/// Sends so many bytes at once and reads them back.
+/// Sends a number of bytes at once, and reads their echo.
 fn assert_echoed(client: &mut TcpStream, bytes: usize) {
     let words: Vec<u8> = (0..bytes).map(|number| (number % 249) as u8).collect();
     let mut writer = client.try_clone().expect("a second handle");
@@ -232,7 +232,7 @@ fn resets_clients_without_a_backend() {
     let fixture = Fixture::new(service(Frontend::Tcp, &[unused_address()]));
     let error = fixture.chosen_backend().expect_err("a reset");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-    crate::fixture::wait_until("it is counted", || {
+    crate::fixture::wait_until("the connection is counted", || {
         fixture.metric("portolan_edge_refused_total", "no_backend") == Some(1)
     });
 }
@@ -260,9 +260,9 @@ fn half_closed_client_gets_the_response() {
     client
         .shutdown(Shutdown::Write)
         .expect("the end of the connection");
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).expect("data until the end");
-    assert_eq!(answer, "you said hello");
+    let mut response = String::new();
+    client.read_to_string(&mut response).expect("data until the end");
+    assert_eq!(response, "you said hello");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn key() -> PortKey {
 }
 
 #[test]
-fn terminates_tls() {
+fn terminates_tls_for_backends_without_tls() {
     let certificate = certificate(&["shop.test"]);
     let fixture = Fixture::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
     let mut client = connect(&fixture, &any_trusting(&certificate), "shop.test").expect("a handshake");
@@ -135,12 +135,12 @@ fn uses_new_certificates_at_once_and_invalid_ones_never() {
     fixture.apply();
     connect(&fixture, &any_trusting(&new), "shop.test").expect("a handshake");
     assert_eq!(exchange(&mut early, "still here").expect("an echo"), "still here");
-    let bad = Arc::new(Certificate {
+    let invalid = Arc::new(Certificate {
         source: new.source.clone(),
         chain_pem: new.chain_pem.clone(),
         key_pem: old.key_pem.clone(),
     });
-    fixture.service.listeners[0].frontend = Frontend::Ssl(tls(&[&bad]));
+    fixture.service.listeners[0].frontend = Frontend::Ssl(tls(&[&invalid]));
     fixture.apply();
     connect(&fixture, &any_trusting(&new), "shop.test").expect("a handshake with the former certificate");
     let port = fixture.address().port();
@@ -171,7 +171,7 @@ fn tls_policies_limit_versions() {
     fixture.apply();
     assert!(connect(&fixture, &old, "shop.test").is_ok());
     assert!(connect(&fixture, &new, "shop.test").is_err());
-    wait_until("both are counted", || {
+    wait_until("both handshakes are counted", || {
         fixture.metric("portolan_edge_refused_total", "handshake") == Some(2)
     });
 }
@@ -212,10 +212,10 @@ fn closes_connections_without_a_handshake() {
         client.write_all(words).expect("the data is written");
         // The connection may be closed by now.
         drop(client.shutdown(std::net::Shutdown::Write));
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         // An alert may come, and no data of the backend.
-        drop(client.read_to_end(&mut answer));
-        assert!(!answer.starts_with(b"a\n"), "{}", answer.escape_ascii());
+        drop(client.read_to_end(&mut response));
+        assert!(!response.starts_with(b"a\n"), "{}", response.escape_ascii());
     }
     wait_until("all are counted", || {
         fixture.metric("portolan_edge_refused_total", "handshake") == Some(3)

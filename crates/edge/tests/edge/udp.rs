@@ -1,10 +1,11 @@
-//! Listeners for UDP.
+//! Relay of UDP flows: choice of backends, limits and idle flows.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use edge::settings::{Frontend, Stickiness};
+use netlink::route::{Connection, LinkName, Vxlan};
 
 use crate::fixture::{Fixture, TIMEOUT, service, wait_until};
 
@@ -16,8 +17,8 @@ pub(crate) fn named(name: &'static str) -> SocketAddr {
         let mut buffer = [0; 2_048];
         loop {
             let (count, client) = socket.recv_from(&mut buffer)?;
-            let answer = [name.as_bytes(), b" ", &buffer[..count]].concat();
-            socket.send_to(&answer, client)?;
+            let response = [name.as_bytes(), b" ", &buffer[..count]].concat();
+            socket.send_to(&response, client)?;
         }
     });
     address
@@ -34,9 +35,9 @@ pub(crate) fn client(fixture: &Fixture) -> UdpSocket {
 /// Sends a datagram and returns the response.
 pub(crate) fn request(client: &UdpSocket, text: &str) -> io::Result<String> {
     client.send(text.as_bytes())?;
-    let mut answer = [0; 2_048];
-    let count = client.recv(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer[..count]).into_owned())
+    let mut response = [0; 2_048];
+    let count = client.recv(&mut response)?;
+    Ok(String::from_utf8_lossy(&response[..count]).into_owned())
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn removes_idle_flows() {
     let fixture = Fixture::new(settings);
     let client = client(&fixture);
     request(&client, "x").expect("a response");
-    wait_until("the flow is gone", || {
+    wait_until("the flow has ended", || {
         fixture.metric("portolan_edge_connections", "") == Some(0)
     });
     assert_eq!(request(&client, "x").expect("a response"), "a x");
@@ -82,7 +83,7 @@ fn limits_and_source_ranges_apply_to_flows() {
     let (first, second) = (client(&fixture), client(&fixture));
     request(&first, "x").expect("a response");
     second.send(b"x").expect("the data is sent");
-    wait_until("it is refused", || {
+    wait_until("the datagram is refused", || {
         fixture.metric("portolan_edge_refused_total", "service_connections") >= Some(1)
     });
     assert_eq!(request(&first, "y").expect("a response"), "a y");
@@ -90,13 +91,13 @@ fn limits_and_source_ranges_apply_to_flows() {
     fixture.service.policy.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
     fixture.apply();
     second.send(b"x").expect("the data is sent");
-    wait_until("it is refused", || {
+    wait_until("the datagram is refused", || {
         fixture.metric("portolan_edge_refused_total", "source_range") >= Some(1)
     });
 }
 
 #[test]
-fn client_affinity_spans_flows() {
+fn flows_of_one_client_reach_one_backend() {
     let mut settings = service(Frontend::Udp, &[named("a"), named("b")]);
     settings.policy.stickiness = Stickiness::Source {
         timeout: Duration::from_secs(600),
@@ -106,4 +107,37 @@ fn client_affinity_spans_flows() {
     for _ in 0..5 {
         assert_eq!(request(&client(&fixture), "x").expect("a response"), home);
     }
+}
+
+/// Adds a VXLAN link with a UDP port.
+fn add_vxlan(port: u16) {
+    let name = |text: &str| text.parse::<LinkName>().expect("a name");
+    let mut host = Connection::open().expect("a socket");
+    host.add_bridge(&name("br0")).expect("a bridge");
+    let underlay = host.link_index(&name("br0")).expect("a link");
+    let vxlan = Vxlan {
+        id: 7,
+        port,
+        local: Ipv4Addr::new(192, 0, 2, 1).into(),
+        underlay,
+    };
+    if let Err(error) = host.add_vxlan(&name("vx0"), &vxlan, [2, 0, 0, 0, 0, 1], 1450) {
+        testbed::skip_inside(&format!("no VXLAN here: {error}"));
+    }
+}
+
+/// Other hosts would take the datagrams of a client for packets of this host.
+#[test]
+fn sends_no_datagrams_to_ports_of_encapsulation() {
+    testbed::in_namespace(|| {
+        add_vxlan(8472);
+        let mut fixture = Fixture::new(service(Frontend::Udp, &[named("a")]));
+        let response = request(&client(&fixture), "x").expect("a response");
+        assert_eq!(response, "a x", "other ports");
+        fixture.set_backends(&[(Ipv4Addr::LOCALHOST, 8472).into()]);
+        client(&fixture).send(b"frame").expect("a sent datagram");
+        wait_until("a refused datagram", || {
+            fixture.metric("portolan_edge_refused_total", "no_backend") == Some(1)
+        });
+    });
 }

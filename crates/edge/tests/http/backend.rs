@@ -16,7 +16,7 @@ pub(crate) struct Backend {
     connections: Arc<AtomicUsize>,
 }
 
-/// Connection to it.
+/// Connection to a backend.
 pub(crate) struct Connection {
     pub stream: TcpStream,
     /// Received bytes that were not taken yet.
@@ -60,19 +60,19 @@ impl Backend {
     }
 
     /// Starts a backend that responds to each request in the same way.
-    pub(crate) fn answering(answer: &'static [u8]) -> Self {
-        Self::start(move |connection| while connection.request().is_some() && connection.answer(answer) {})
+    pub(crate) fn answering(response: &'static [u8]) -> Self {
+        Self::start(move |connection| while connection.request().is_some() && connection.answer(response) {})
     }
 
     /// Starts a backend that responds to each request with its own text.
     pub(crate) fn echoing() -> Self {
         Self::start(|connection| {
             while let Some(request) = connection.request() {
-                let answer = format!(
+                let response = format!(
                     "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{request}",
                     request.len()
                 );
-                if !connection.answer(answer.as_bytes()) {
+                if !connection.answer(response.as_bytes()) {
                     return;
                 }
             }

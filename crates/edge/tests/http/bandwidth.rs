@@ -18,7 +18,7 @@ fn throttled_requests_and_responses_arrive_complete() {
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         ));
-        let answer = client.answer();
-        assert!(answer.ends_with(&body), "{} bytes", answer.len());
+        let response = client.answer();
+        assert!(response.ends_with(&body), "{} bytes", response.len());
     }
 }

@@ -115,9 +115,9 @@ pub(crate) fn get(to: SocketAddr, path: &str) -> String {
 
 /// Fails unless a response has this status.
 #[track_caller]
-pub(crate) fn assert_status(answer: &str, status: u16) {
+pub(crate) fn assert_status(response: &str, status: u16) {
     assert!(
-        answer.starts_with(&format!("HTTP/1.1 {status} ")),
-        "expected {status}: {answer}"
+        response.starts_with(&format!("HTTP/1.1 {status} ")),
+        "expected {status}: {response}"
     );
 }

@@ -43,12 +43,12 @@ fn drain_finishes_requests_and_starts_none() {
     busy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     has_come.recv().unwrap();
     let draining = std::thread::spawn(move || runtime.block_on(served.edge.drain(Duration::from_secs(20))));
-    // The idle connection is closed. The other one learns of its end with the response.
+    // The idle connection is closed. The other one is closed after its response.
     assert_eq!(idle.rest(), "");
     go.send(()).unwrap();
-    let answer = busy.rest();
-    assert_status(&answer, 200);
-    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    let response = busy.rest();
+    assert_status(&response, 200);
+    assert!(response.contains("\r\nconnection: close\r\n"), "{response}");
     draining.join().unwrap();
 }
 
@@ -124,7 +124,7 @@ fn connection_ends_after_the_request_under_way_at_its_maximum_age() {
         assert_eq!(idle.rest(), "");
     }
     go.send(()).unwrap();
-    let answer = busy.rest();
-    assert_status(&answer, 200);
-    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    let response = busy.rest();
+    assert_status(&response, 200);
+    assert!(response.contains("\r\nconnection: close\r\n"), "{response}");
 }

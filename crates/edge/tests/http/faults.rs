@@ -1,4 +1,4 @@
-//! Failing backends.
+//! Responses of the edge for backends that refuse, fail or stall.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
@@ -31,11 +31,11 @@ fn refused_request_goes_to_another_backend() {
     let backend = Backend::answering(OK);
     let served = served(&[refusing, backend.address]);
     for _ in 0..4 {
-        let answer = exchange(
+        let response = exchange(
             served.address,
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nConnection: close\r\n\r\nab",
         );
-        assert_status(&answer, 200);
+        assert_status(&response, 200);
     }
     assert!(
         backend
@@ -49,14 +49,14 @@ fn refused_request_goes_to_another_backend() {
 fn unreachable_backend_is_502() {
     let refusing = REFUSING;
     let served = served(&[refusing]);
-    let answer = get(served.address, "/");
-    assert_status(&answer, 502);
-    assert!(!answer.contains("127.0.0.1"), "{answer}");
+    let response = get(served.address, "/");
+    assert_status(&response, 502);
+    assert!(!response.contains("127.0.0.1"), "{response}");
 }
 
 #[test]
 fn invalid_response_is_502() {
-    for answer in [
+    for response in [
         &b""[..],
         b"rubbish\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
@@ -66,7 +66,7 @@ fn invalid_response_is_502() {
     ] {
         let backend = Backend::start(move |connection| {
             connection.request();
-            connection.answer(answer);
+            connection.answer(response);
         });
         let served = served(&[backend.address]);
         assert_status(&get(served.address, "/"), 502);
@@ -75,24 +75,24 @@ fn invalid_response_is_502() {
 
 #[test]
 fn truncated_response_ends_the_connection() {
-    for answer in [
+    for response in [
         "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nx\r\n",
     ] {
         let backend = Backend::start(move |connection| {
             connection.request();
-            connection.answer(answer.as_bytes());
+            connection.answer(response.as_bytes());
         });
         let served = served(&[backend.address]);
         let mut client = Client::connect(served.address);
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        let answer = client.rest();
+        let response = client.rest();
         assert!(
-            answer.starts_with("HTTP/1.1 200 ") && answer.contains("hello"),
-            "{answer}"
+            response.starts_with("HTTP/1.1 200 ") && response.contains("hello"),
+            "{response}"
         );
-        assert!(!answer.ends_with("0\r\n\r\n"), "{answer}");
+        assert!(!response.ends_with("0\r\n\r\n"), "{response}");
     }
 }
 
@@ -102,11 +102,11 @@ fn silent_backend_is_504() {
     let mut service = service(&[backend.address]);
     service.policy.idle_timeout = Duration::from_millis(300);
     let served = Served::new(service);
-    let answer = exchange(
+    let response = exchange(
         served.address,
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab",
     );
-    assert_status(&answer, 504);
+    assert_status(&response, 504);
     assert_eq!(backend.recorded().len(), 1);
 }
 

@@ -8,13 +8,13 @@ use crate::served::{Served, served, service};
 fn forwards_requests_with_client_headers() {
     let backend = Backend::answering(OK);
     let served = served(&[backend.address]);
-    let answer = exchange(
+    let response = exchange(
         served.address,
         "GET /a?b=%20 HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-For: 198.51.100.1\r\nX-Forwarded-Proto: x\r\n\
             Forwarded: for=x\r\nKeep-Alive: 5\r\nX-Mine: 1\r\nConnection: x-mine, close\r\n\r\n",
     );
-    assert_status(&answer, 200);
-    assert!(answer.ends_with("\r\n\r\nok"), "{answer}");
+    assert_status(&response, 200);
+    assert!(response.ends_with("\r\n\r\nok"), "{response}");
     let port = served.address.port();
     let [request] = &backend.recorded()[..] else {
         panic!("{:?}", backend.recorded())
@@ -51,11 +51,11 @@ fn serves_several_requests_on_a_connection() {
 fn absolute_targets_become_paths() {
     let backend = Backend::answering(OK);
     let served = served(&[backend.address]);
-    let answer = exchange(
+    let response = exchange(
         served.address,
         "GET http://a.example/b HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n",
     );
-    assert_status(&answer, 200);
+    assert_status(&response, 200);
     let request = &backend.recorded()[0];
     assert!(
         request.starts_with("GET /b HTTP/1.1\r\n") && request.contains("host: a.example\r\n"),
@@ -68,12 +68,12 @@ fn responds_to_http10_clients() {
     let backend =
         Backend::answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n");
     let served = served(&[backend.address]);
-    let answer = exchange(served.address, "GET / HTTP/1.0\r\n\r\n");
+    let response = exchange(served.address, "GET / HTTP/1.0\r\n\r\n");
     assert!(
-        answer.starts_with("HTTP/1.0 200 OK\r\n") && answer.ends_with("\r\n\r\nok"),
-        "{answer}"
+        response.starts_with("HTTP/1.0 200 OK\r\n") && response.ends_with("\r\n\r\nok"),
+        "{response}"
     );
-    assert!(!answer.contains("chunked"), "{answer}");
+    assert!(!response.contains("chunked"), "{response}");
     let request = &backend.recorded()[0];
     let host = format!("\r\nhost: {}\r\n", served.address);
     assert!(
@@ -88,20 +88,20 @@ fn keeps_lengths_and_trailers_of_bodies() {
     let served = served(&[backend.address]);
     let mut client = Client::connect(served.address);
     client.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
-    let answer = client.answer();
+    let response = client.answer();
     assert!(
-        answer.contains("content-length: 5\r\n") && answer.ends_with("\r\n\r\nhello"),
-        "{answer}"
+        response.contains("content-length: 5\r\n") && response.ends_with("\r\n\r\nhello"),
+        "{response}"
     );
     client.send(
         "POST /b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n\
             3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nX-Sum: 5\r\n\r\n",
     );
-    let answer = client.answer();
-    assert!(answer.contains("transfer-encoding: chunked\r\n"), "{answer}");
+    let response = client.answer();
+    assert!(response.contains("transfer-encoding: chunked\r\n"), "{response}");
     assert!(
-        answer.contains("0\r\nx-sum: 5\r\n\r\n") && !answer.contains("x=y"),
-        "{answer}"
+        response.contains("0\r\nx-sum: 5\r\n\r\n") && !response.contains("x=y"),
+        "{response}"
     );
 }
 
@@ -134,12 +134,15 @@ fn forwards_large_bodies_in_both_directions() {
 
 #[test]
 fn keeps_trailers_of_responses_for_clients_with_te() {
-    let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 2\r\n\r\n";
-    let backend = Backend::answering(answer);
+    let response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 2\r\n\r\n";
+    let backend = Backend::answering(response);
     let served = served(&[backend.address]);
     let request = "GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: te, close\r\n\r\n";
-    let answer = exchange(served.address, request);
-    assert!(answer.ends_with("2\r\nok\r\n0\r\nx-sum: 2\r\n\r\n"), "{answer}");
+    let response = exchange(served.address, request);
+    assert!(
+        response.ends_with("2\r\nok\r\n0\r\nx-sum: 2\r\n\r\n"),
+        "{response}"
+    );
     assert!(
         backend.recorded()[0].contains("te: trailers\r\n"),
         "{}",
@@ -181,10 +184,10 @@ fn continue_is_sent_when_the_backend_wants_the_body() {
     client.send(request("/yes"));
     assert_status(&client.head(), 100);
     client.send("hello");
-    let answer = client.answer();
+    let response = client.answer();
     assert!(
-        answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("hello"),
-        "{answer}"
+        response.starts_with("HTTP/1.1 200 ") && response.ends_with("hello"),
+        "{response}"
     );
     let mut client = Client::connect(served.address);
     client.send(request("/no"));
@@ -199,14 +202,14 @@ fn redirects_http_to_https() {
         redirects_to_https: Some(443),
     };
     let served = Served::new(service);
-    let answer = exchange(
+    let response = exchange(
         served.address,
         "POST /a?b=c HTTP/1.1\r\nHost: a.example:8080\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
     );
-    assert_status(&answer, 301);
+    assert_status(&response, 301);
     assert!(
-        answer.contains("\r\nlocation: https://a.example/a?b=c\r\n"),
-        "{answer}"
+        response.contains("\r\nlocation: https://a.example/a?b=c\r\n"),
+        "{response}"
     );
     assert_eq!(backend.recorded(), Vec::<String>::new());
 }

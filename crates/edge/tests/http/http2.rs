@@ -1,4 +1,4 @@
-//! Clients of HTTP/2.
+//! HTTP/2 with clients: streams, trailers, limits and malformed requests.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -44,12 +44,12 @@ async fn http2_requests_reach_http11_backends() {
         .header("te", "trailers")
         .body(Full::new(Bytes::from("hello")))
         .unwrap();
-    let answer = client.send_request(request).await.unwrap();
+    let response = client.send_request(request).await.unwrap();
     assert_eq!(
-        (answer.status().as_u16(), answer.version()),
+        (response.status().as_u16(), response.version()),
         (200, Version::HTTP_2)
     );
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
     let seen = String::from_utf8(body.to_vec()).unwrap();
     assert!(
         seen.starts_with("POST /b?c=d HTTP/1.1\r\n") && seen.ends_with("\r\n\r\nhello"),
@@ -68,8 +68,8 @@ async fn http2_requests_reach_http11_backends() {
 
 #[tokio::test]
 async fn forwards_streams_with_trailers_in_both_directions() {
-    let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 2\r\n\r\n";
-    let backend = Backend::answering(answer);
+    let response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 2\r\n\r\n";
+    let backend = Backend::answering(response);
     let served = served(&[backend.address]);
     let mut client = connect(served.address).await;
     let trailers = HeaderMap::from_iter([("x-sum".parse().unwrap(), "5".parse().unwrap())]);
@@ -79,8 +79,8 @@ async fn forwards_streams_with_trailers_in_both_directions() {
         .header("trailer", "x-sum")
         .body(body)
         .unwrap();
-    let answer = client.send_request(request).await.unwrap();
-    let collected = answer.into_body().collect().await.unwrap();
+    let response = client.send_request(request).await.unwrap();
+    let collected = response.into_body().collect().await.unwrap();
     assert_eq!(collected.trailers().unwrap()["x-sum"], "2");
     assert_eq!(collected.to_bytes(), "ok");
     let seen = &backend.recorded()[0];
@@ -101,8 +101,8 @@ async fn requests_share_a_connection() {
             let request = Request::get(format!("http://a/{number}"))
                 .body(Full::<Bytes>::default())
                 .unwrap();
-            let answer = client.send_request(request).await.unwrap();
-            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            let response = client.send_request(request).await.unwrap();
+            let body = response.into_body().collect().await.unwrap().to_bytes();
             assert!(body.starts_with(format!("GET /{number} HTTP/1.1").as_bytes()));
         }
     });
@@ -116,8 +116,8 @@ async fn drain_sends_goaway() {
     let served = served(&[backend.address]);
     let mut client = connect(served.address).await;
     let request = || Request::get("http://a/").body(Full::<Bytes>::default()).unwrap();
-    let answer = client.send_request(request()).await.unwrap();
-    answer.into_body().collect().await.unwrap();
+    let response = client.send_request(request()).await.unwrap();
+    response.into_body().collect().await.unwrap();
     served.edge.drain(Duration::from_secs(20)).await;
     assert!(client.send_request(request()).await.is_err());
 }
@@ -130,14 +130,14 @@ async fn maximum_age_sends_goaway() {
     let served = Served::new(service);
     let mut client = connect(served.address).await;
     let request = || Request::get("http://a/").body(Full::<Bytes>::default()).unwrap();
-    let answer = client.send_request(request()).await.unwrap();
-    answer.into_body().collect().await.unwrap();
+    let response = client.send_request(request()).await.unwrap();
+    response.into_body().collect().await.unwrap();
     while client.ready().await.is_ok() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let mut next = connect(served.address).await;
-    let answer = next.send_request(request()).await.unwrap();
-    assert_eq!(answer.status(), 200);
+    let response = next.send_request(request()).await.unwrap();
+    assert_eq!(response.status(), 200);
 }
 
 /// Returns an HTTP/2 frame.
@@ -341,24 +341,24 @@ async fn forwards_informational_responses() {
             .header("content-length", "5")
             .body(())
             .unwrap();
-        let (mut answer, mut body) = client.send_request(request, false).unwrap();
-        let hints = poll_fn(|cx| answer.poll_informational(cx))
+        let (mut response, mut body) = client.send_request(request, false).unwrap();
+        let hints = poll_fn(|cx| response.poll_informational(cx))
             .await
             .unwrap()
             .unwrap();
         assert_eq!(hints.status(), 103);
         assert_eq!(hints.headers()["link"], "</a.css>");
         assert!(!hints.headers().contains_key("keep-alive"));
-        let wanted = poll_fn(|cx| answer.poll_informational(cx))
+        let informational = poll_fn(|cx| response.poll_informational(cx))
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(wanted.status(), 100);
+        assert_eq!(informational.status(), 100);
         body.send_data(Bytes::from("hello"), true).unwrap();
-        let mut answer = answer.await.unwrap();
-        assert_eq!(answer.status(), 200);
-        assert!(answer.headers().contains_key("date"));
-        assert_eq!(answer.body_mut().data().await.unwrap().unwrap(), "hello");
+        let mut response = response.await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert!(response.headers().contains_key("date"));
+        assert_eq!(response.body_mut().data().await.unwrap().unwrap(), "hello");
     }
 }
 
@@ -370,7 +370,7 @@ async fn cancelled_body_is_truncated_for_the_backend() {
     let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);
     let request = Request::post("http://a/").body(()).unwrap();
-    let (answer, mut body) = client.send_request(request, false).unwrap();
+    let (response, mut body) = client.send_request(request, false).unwrap();
     body.send_data(Bytes::from("hello"), false).unwrap();
     wait_until(|| {
         backend
@@ -380,7 +380,7 @@ async fn cancelled_body_is_truncated_for_the_backend() {
     })
     .await;
     body.send_reset(h2::Reason::CANCEL);
-    assert!(answer.await.is_err());
+    assert!(response.await.is_err());
     // Other requests continue, and nothing ends the body.
     wait_until(|| served.edge.metrics().contains("code=\"499\"} 1")).await;
     assert!(

@@ -1,4 +1,4 @@
-//! Backends of HTTP/2.
+//! HTTP/2 with backends: connections, early hints and long bodies.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;

@@ -53,9 +53,9 @@ fn pipelined_requests_get_their_own_hints() {
     client.send(requests.concat());
     for number in 0..20 {
         assert!(client.head().contains(&format!("link: </{number}>\r\n")));
-        let answer = client.answer();
-        assert_status(&answer, 200);
-        assert!(answer.ends_with(&format!("/{number}")), "{answer}");
+        let response = client.answer();
+        assert_status(&response, 200);
+        assert!(response.ends_with(&format!("/{number}")), "{response}");
     }
 }
 
@@ -67,9 +67,9 @@ fn http10_clients_get_no_informational_responses() {
         connection.answer(OK);
     });
     let served = served(&[backend.address]);
-    let answer = exchange(served.address, "GET / HTTP/1.0\r\nHost: a\r\n\r\n");
-    assert!(answer.starts_with("HTTP/1.0 200 "), "{answer}");
-    assert!(!answer.contains("103"), "{answer}");
+    let response = exchange(served.address, "GET / HTTP/1.0\r\nHost: a\r\n\r\n");
+    assert!(response.starts_with("HTTP/1.0 200 "), "{response}");
+    assert!(!response.contains("103"), "{response}");
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn continue_is_sent_once_beside_hints() {
     assert_status(&client.head(), 100);
     client.send("hello");
     assert_status(&client.head(), 103);
-    let answer = client.answer();
-    assert_status(&answer, 200);
-    assert!(answer.ends_with("hello"), "{answer}");
+    let response = client.answer();
+    assert_status(&response, 200);
+    assert!(response.ends_with("hello"), "{response}");
 }
 
 #[test]
@@ -121,11 +121,11 @@ fn endless_informational_responses_are_bounded() {
         connection.answer(OK);
     });
     let served = served(&[backend.address]);
-    let answers = exchange(
+    let responses = exchange(
         served.address,
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     );
-    let hints = answers.matches("HTTP/1.1 103 ").count();
+    let hints = responses.matches("HTTP/1.1 103 ").count();
     assert!((1..=COUNT).contains(&hints), "{hints}");
-    assert!(answers.ends_with("\r\n\r\nok"), "{hints}");
+    assert!(responses.ends_with("\r\n\r\nok"), "{hints}");
 }

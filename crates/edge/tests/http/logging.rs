@@ -215,7 +215,7 @@ impl Drop for MotoServer {
 }
 
 impl MotoServer {
-    /// Starts it. Fails if this host does not have it.
+    /// Starts the server. Fails if this host does not have the program.
     fn start() -> Result<Self, String> {
         let port = free_port();
         let mut process = Command::new("moto_server")
@@ -241,9 +241,9 @@ impl MotoServer {
             self.address
         );
         stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
     }
 }
 

@@ -32,9 +32,9 @@ fn closed_connection_is_not_reused() {
     for requests in 1..=3 {
         client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab");
         // The end of the backend's connection does not end the client's.
-        let answer = client.answer();
-        assert_status(&answer, 200);
-        assert!(!answer.contains("connection: close"), "{answer}");
+        let response = client.answer();
+        assert_status(&response, 200);
+        assert!(!response.contains("connection: close"), "{response}");
         assert_eq!(backend.connections(), requests);
     }
 }
@@ -109,8 +109,8 @@ fn connections_with_proxy_header_are_not_shared() {
     for client in [&mut one, &mut other] {
         for _ in 0..2 {
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-            let answer = client.answer();
-            observed.push(answer.split("\r\n\r\n").nth(1).unwrap().to_owned());
+            let response = client.answer();
+            observed.push(response.split("\r\n\r\n").nth(1).unwrap().to_owned());
         }
     }
     assert!(
@@ -138,9 +138,9 @@ fn early_response_does_not_mix_with_the_next_request() {
     let mut client = Client::connect(served.address);
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nabc");
     assert_status(&client.rest(), 413);
-    let answer = exchange(
+    let response = exchange(
         served.address,
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     );
-    assert_status(&answer, 200);
+    assert_status(&response, 200);
 }

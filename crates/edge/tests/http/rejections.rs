@@ -11,9 +11,9 @@ use crate::served::{Served, served, service};
 fn rejected(request: &str) -> String {
     let backend = Backend::answering(OK);
     let served = served(&[backend.address]);
-    let answer = exchange(served.address, request);
+    let response = exchange(served.address, request);
     assert_eq!(backend.recorded(), Vec::<String>::new(), "{request:?}");
-    answer
+    response
 }
 
 #[test]
@@ -47,10 +47,10 @@ fn rejects_ambiguous_requests() {
         "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0",
     ];
     for shape in shapes {
-        let answer = rejected(shape);
-        assert_status(&answer, 400);
-        assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
-        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+        let response = rejected(shape);
+        assert_status(&response, 400);
+        assert!(response.contains("\r\nconnection: close\r\n"), "{response}");
+        assert_eq!(response.matches("HTTP/1.1 ").count(), 1, "{response}");
     }
 }
 
@@ -84,12 +84,12 @@ fn unsupported_requests_get_their_statuses() {
 fn smuggled_requests_are_rejected() {
     let backend = Backend::echoing();
     let served = served(&[backend.address]);
-    let good = "POST /good HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab";
-    let bad = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\nTransfer-Encoding: chunked\r\n\r\n\
+    let valid = "POST /good HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab";
+    let invalid = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\nTransfer-Encoding: chunked\r\n\r\n\
         0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
-    let answers = exchange(served.address, format!("{good}{bad}"));
-    assert_status(&answers, 200);
-    assert_eq!(answers.matches("HTTP/1.1 400 ").count(), 1, "{answers}");
+    let responses = exchange(served.address, format!("{valid}{invalid}"));
+    assert_status(&responses, 200);
+    assert_eq!(responses.matches("HTTP/1.1 400 ").count(), 1, "{responses}");
     let [request] = &backend.recorded()[..] else {
         panic!("{:?}", backend.recorded())
     };
@@ -110,8 +110,8 @@ fn malformed_chunks_end_a_request() {
         let backend = Backend::answering(OK);
         let served = served(&[backend.address]);
         let request = format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
-        let answer = exchange(served.address, request);
-        assert_status(&answer, 400);
+        let response = exchange(served.address, request);
+        assert_status(&response, 400);
         let recorded = backend.recorded();
         assert!(
             !recorded.iter().any(|request| request.ends_with("0\r\n\r\n")),
@@ -170,10 +170,10 @@ fn truncated_request_is_not_forwarded_as_complete() {
     let mut client = Client::connect(served.address);
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel");
     client.finish();
-    let answer = client.rest();
+    let response = client.rest();
     assert!(
-        answer.is_empty() || answer.starts_with("HTTP/1.1 400 "),
-        "{answer}"
+        response.is_empty() || response.starts_with("HTTP/1.1 400 "),
+        "{response}"
     );
     let recorded = backend.recorded();
     assert!(
@@ -186,12 +186,12 @@ fn truncated_request_is_not_forwarded_as_complete() {
 fn upgrade_to_http_is_rejected() {
     let backend = Backend::answering(OK);
     let served = served(&[backend.address]);
-    let answer = exchange(
+    let response = exchange(
         served.address,
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\n\
             HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
     );
-    assert_status(&answer, 200);
+    assert_status(&response, 200);
     let request = &backend.recorded()[0];
     assert!(
         !request.contains("upgrade") && !request.contains("settings"),

@@ -131,9 +131,9 @@ fn routes_by_host_and_path() {
         ("a.example", "/two/x", "two"),
         ("b.example", "/", "two"),
     ] {
-        let answer = get(port, host, path);
-        assert_status(&answer, 200);
-        assert!(answer.ends_with(expected), "{host}{path}: {answer}");
+        let response = get(port, host, path);
+        assert_status(&response, 200);
+        assert!(response.ends_with(expected), "{host}{path}: {response}");
     }
     assert_status(&get(port, "b.c.example", "/"), 404);
     assert_status(&get(port, "b.example", "/gone"), 503);
@@ -183,9 +183,9 @@ fn get_on_connection_for(
         stream,
         "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
     )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    Ok(response)
 }
 
 #[test]
@@ -226,10 +226,10 @@ fn terminates_tls_by_host_and_redirects_to_it() {
     };
     let targets: [(&str, &[SocketAddr]); 2] = [("one", &[one.address]), ("two", &[two.address])];
     let _edge = start(&settings(front, &targets));
-    let answer = get(http_port, "a.example", "/x?y");
-    assert_status(&answer, 308);
+    let response = get(http_port, "a.example", "/x?y");
+    assert_status(&response, 308);
     let location = format!("location: https://a.example:{https_port}/x?y\r\n");
-    assert!(answer.to_ascii_lowercase().contains(&location), "{answer}");
+    assert!(response.to_ascii_lowercase().contains(&location), "{response}");
     assert_status(&get(http_port, "plain.example", "/"), 200);
     assert!(
         get_with_tls(https_port, &a, "a.example")

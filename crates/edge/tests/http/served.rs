@@ -1,4 +1,4 @@
-//! Edge with one Service.
+//! Fixture: an edge with one Service.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;

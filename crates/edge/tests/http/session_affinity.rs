@@ -12,8 +12,8 @@ fn with_cookie(served: &Served, cookie: &str) -> String {
     exchange(served.address, request)
 }
 
-fn cookie(answer: &str) -> Option<String> {
-    let value = answer.split("\r\nset-cookie: ").nth(1)?;
+fn cookie(response: &str) -> Option<String> {
+    let value = response.split("\r\nset-cookie: ").nth(1)?;
     Some(value.split(';').next()?.to_owned())
 }
 
@@ -33,9 +33,9 @@ fn cookie_keeps_the_backend() {
         "{given}"
     );
     for _ in 0..5 {
-        let answer = with_cookie(&served, &format!("a=b; {given}"));
-        assert_status(&answer, 200);
-        assert_eq!(cookie(&answer), None);
+        let response = with_cookie(&served, &format!("a=b; {given}"));
+        assert_status(&response, 200);
+        assert_eq!(cookie(&response), None);
     }
     let counts = [one.recorded().len(), other.recorded().len()];
     assert!(counts == [6, 0] || counts == [0, 6], "{counts:?}");
@@ -44,9 +44,9 @@ fn cookie_keeps_the_backend() {
     served.service.listeners[0].backends.remove(left);
     served.apply();
     for value in [&given[..], "lb=0123456789abcdef", "lb=x"] {
-        let answer = with_cookie(&served, value);
-        assert_status(&answer, 200);
-        assert!(cookie(&answer).is_some_and(|new| new != given), "{answer}");
+        let response = with_cookie(&served, value);
+        assert_status(&response, 200);
+        assert!(cookie(&response).is_some_and(|new| new != given), "{response}");
     }
 }
 
@@ -70,7 +70,7 @@ fn replacing_the_secret_moves_no_client() {
     let new = cookie(&with_cookie(&served, &old)).unwrap();
     assert_ne!(new, old);
     assert_eq!(cookie(&with_cookie(&served, &new)), None);
-    // … which stays valid when the old secret is gone.
+    // … which stays valid when the old secret is removed.
     served.edge.set_sticky_secrets(&secrets("new", None));
     assert_eq!(cookie(&with_cookie(&served, &new)), None);
     let counts = [one.recorded().len(), other.recorded().len()];

@@ -1,4 +1,4 @@
-//! Status of ports.
+//! Status of ports: clients, backends and reasons of failures.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};

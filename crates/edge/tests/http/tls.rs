@@ -149,9 +149,9 @@ async fn post2(stream: TlsStream<tokio::net::TcpStream>, count: usize) {
         let request = Request::post("https://a.example/b")
             .body(Full::new(Bytes::from("hello")))
             .unwrap();
-        let answer = sender.send_request(request).await.unwrap();
-        assert_eq!(answer.status(), 200);
-        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
+        let response = sender.send_request(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hello");
     }
 }
 
@@ -192,8 +192,8 @@ async fn http11_is_forwarded_as_http2_if_backends_support_it() {
         .header("host", "a.example")
         .body(Full::new(Bytes::from("hello")))
         .unwrap();
-    let answer = sender.send_request(request).await.unwrap();
-    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hello");
     let expected = (
         Version::HTTP_2,
         "https://a.example/b".to_owned(),
@@ -216,8 +216,9 @@ async fn upgrades_use_http11_backends() {
         while !head.ends_with(b"\r\n\r\n") {
             head.push(stream.read_u8().await.unwrap());
         }
-        let answer = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
-        stream.write_all(answer).await.unwrap();
+        let response =
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+        stream.write_all(response).await.unwrap();
         let (mut from, mut to) = tokio::io::split(stream);
         tokio::io::copy(&mut from, &mut to).await.unwrap();
         to.shutdown().await.unwrap();
@@ -312,9 +313,9 @@ async fn alpn_policies_select_the_http_version() {
         }
         let request = b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
         client.write_all(request).await.unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let mut response = String::new();
+        client.read_to_string(&mut response).await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
     }
 }
 

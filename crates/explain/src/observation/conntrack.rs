@@ -1,4 +1,4 @@
-//! Connection tracking.
+//! Observed state of connection tracking: limits, flows and masqueraded connections.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ pub struct Conntrack {
     /// Number of entries.
     #[serde(deserialize_with = "valid", skip_serializing_if = "Option::is_none")]
     pub entries: Option<u64>,
-    /// Number of entries, at most (`net.netfilter.nf_conntrack_max`).
+    /// Maximum number of entries (`net.netfilter.nf_conntrack_max`).
     #[serde(deserialize_with = "valid", skip_serializing_if = "Option::is_none")]
     pub maximum: Option<u64>,
     /// Entries that were not inserted since the boot, on all processors.

@@ -1,4 +1,4 @@
-//! Node proxies.
+//! Observed node proxies: program, mode and health.
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};

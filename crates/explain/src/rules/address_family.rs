@@ -119,7 +119,7 @@ fn other_pods(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
 }
 
-/// Reports that the cluster IPs have other families than the Service states.
+/// Reports that the families of the cluster IPs differ from those of the Service.
 fn other_cluster_ip(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
     let service = subject.service;
     let addresses = service.cluster_ips().into_iter();

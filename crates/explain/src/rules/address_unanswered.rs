@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use super::{
     load_balancer_ip_changed, load_balancer_pending, node_address, node_unusable, service_terminating,
 };
+use crate::facts::probes::{self, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{Outcome, ProbeKind, ProbeSource};
-use crate::probes::{self, Found};
 use crate::rule::Rule;
 use crate::subject::Subject;
 

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
+use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::probes::{self, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::observation::{BgpSession, Outcome, ProbeSource};
-use crate::observed::{Observed, observed_nodes};
-use crate::probes::{self, Found};
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::world::World;

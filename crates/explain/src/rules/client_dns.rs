@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use super::service_terminating;
+use crate::facts::probes;
+use crate::facts::references::Reference;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{Outcome, ProbeKind, ProbeSource};
-use crate::probes;
-use crate::references::Reference;
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about, workload_of};
 use crate::views::Pod;
@@ -154,7 +154,7 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
     let has_nameservers = !pod.0.list("/spec/dnsConfig/nameservers").is_empty() && foreign.is_none();
     let is_on_host_network = pod.0.flag("/spec/hostNetwork");
     let policy = pod.0.text("/spec/dnsPolicy");
-    let (reason, wanted) = match (policy, foreign) {
+    let (reason, requested) = match (policy, foreign) {
         ("None", Some(nameservers)) => (
             format!(
                 "its dnsPolicy is None with the nameservers {}, which are not those of the cluster",
@@ -163,7 +163,7 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
             "ClusterFirst",
         ),
         ("Default", _) if !has_nameservers => (
-            "its dnsPolicy is Default: it uses the resolvers of the node, which do not know names of Services".to_owned(),
+            "its dnsPolicy is Default: it uses the resolvers of the node, which have no names of Services".to_owned(),
             if is_on_host_network { "ClusterFirstWithHostNet" } else { "ClusterFirst" },
         ),
         ("ClusterFirst" | "", _) if is_on_host_network && !has_nameservers => (
@@ -181,7 +181,7 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
     );
     let (kind, name) = workload_of(pod);
     let remedy = format!(
-        "Set dnsPolicy: {wanted} in {}: {}",
+        "Set dnsPolicy: {requested} in {}: {}",
         if kind == "Pod" {
             "a new Pod".to_owned()
         } else {

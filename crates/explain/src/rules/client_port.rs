@@ -1,10 +1,10 @@
 //! PTL-0011: a client uses a port that the Service does not have.
 
+use crate::facts::references::Reference;
+use crate::facts::similar_names::nearest;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::references::Reference;
 use crate::rule::Rule;
-use crate::similar_names::nearest;
 use crate::subject::{Subject, finding_about};
 use crate::views::{Backend, Node, Port, Route, Service, Target, list};
 use crate::world::World;
@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(11);
-/// Least port of a pair without scheme and namespace that is no version, such as that of `web:2024`.
+/// Lowest port of a pair without scheme and namespace that is not a version, such as that of `web:2024`.
 const PAIR_PORT_MIN: u16 = 3_000;
 /// Ports of programs of nodes that are not declared by Pods: SSH, etcd, API server and kubelet.
 const NODE_PORTS: [u16; 6] = [22, 2379, 2380, 6443, 9345, 10250];
@@ -174,6 +174,7 @@ fn is_of_node(subject: &Subject<'_>, reference: &Reference) -> bool {
         .is_some_and(|address| subject.world.node_at(address).is_some())
 }
 
+/// Meaning of a number that is not a port of the Service.
 struct PortUse<'w> {
     text: String,
     /// True if the number is the target port or node port of a Service port.

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::facts::observed::observed_nodes;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
-use crate::observed::observed_nodes;
 use crate::rule::Rule;
 use crate::subject::finding_about;
 use crate::views::{Node, Pod};
@@ -26,7 +26,7 @@ const SYSTEM_NAMESPACE: &str = "kube-system";
 const CONFIGURATION: (&str, &str) = ("kube-proxy", "config.conf");
 /// Way in which a proxy detects Pods by the cluster CIDR; the default.
 const BY_RANGE: &str = "ClusterCIDR";
-/// Maximum of ranges in a remedy.
+/// Maximum number of ranges in a remedy.
 const RANGES_MAX: usize = 4;
 
 /// A cluster CIDR with the proxy that has it.

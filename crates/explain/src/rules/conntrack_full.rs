@@ -1,8 +1,8 @@
 //! PTL-0045: the connection tracking table is full, or entries are not inserted.
 
+use crate::facts::observed::{Observed, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::Conntrack;
-use crate::observed::{Observed, observed_nodes};
 use crate::rule::Rule;
 use crate::world::World;
 

@@ -116,7 +116,7 @@ fn other_number<'w>(subject: &Subject<'w>, ports: &[(&str, &str, Option<u16>)]) 
     })
 }
 
-/// Reports that the Endpoints are empty or have Pods that are gone, although the slices have ready endpoints.
+/// Reports that the Endpoints are empty or have deleted Pods, although the slices have ready endpoints.
 fn emptied(subject: &Subject<'_>) -> Option<Finding> {
     let endpoints = subject.world.endpoints_of(subject.service)?;
     // Endpoints have the first family only.
@@ -208,7 +208,7 @@ fn of_slices(subject: &Subject<'_>) -> Vec<Finding> {
     finding.take(1).collect()
 }
 
-/// Returns true if an address names no Pod, or a Pod that has other addresses. An address of a Pod that is gone is only
+/// Returns true if an address names no Pod, or a Pod that has other addresses. An address of a deleted Pod is only
 /// old. Without Pods in the input, an address without the name of a Pod is foreign alongside others that have one.
 fn is_foreign(subject: &Subject<'_>, address: Option<IpAddr>, pod: Option<&str>, names_pods: bool) -> bool {
     let Some(address) = address else { return false };

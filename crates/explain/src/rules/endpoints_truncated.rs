@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
 const CODE: Code = Code(15);
 /// Annotation of Endpoints whose addresses do not fit.
 const OVER_CAPACITY_ANNOTATION: &str = "endpoints.kubernetes.io/over-capacity";
-/// Addresses of an Endpoints object, and of a mirrored subset, at most (upstream: `maxCapacity`).
+/// Maximum number of addresses of an Endpoints object, and of a mirrored subset (upstream: `maxCapacity`).
 const ADDRESSES_MAX: usize = 1_000;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {

@@ -62,9 +62,19 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         );
         return vec![subject.finding(CODE, Severity::Warning, FIELD, message, remedy)];
     }
+    match missing_family(subject, external.len()) {
+        Some(finding) => vec![finding],
+        None => refused(subject, first).into_iter().collect(),
+    }
+}
+
+/// Reports the external IPs of a family that the cluster IPs do not have. `external_count` is the number of all
+/// external IPs.
+fn missing_family(subject: &Subject<'_>, external_count: usize) -> Option<Finding> {
+    let service = subject.service;
     let cluster_ips = service.cluster_ips();
     if cluster_ips.is_empty() {
-        return refused(subject, first).into_iter().collect();
+        return None;
     }
     let addresses = service.external_ips().into_iter();
     let ignored: Vec<String> = addresses
@@ -76,9 +86,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .map(|address| address.to_string())
         .collect();
     if ignored.is_empty() {
-        return refused(subject, first).into_iter().collect();
+        return None;
     }
-    let severity = if ignored.len() == external.len() {
+    let severity = if ignored.len() == external_count {
         Severity::Error
     } else {
         Severity::Warning
@@ -100,10 +110,10 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             &serde_json::json!({"spec": {"ipFamilyPolicy": "PreferDualStack"}})
         )
     );
-    vec![subject.finding(CODE, severity, FIELD, message, remedy)]
+    Some(subject.finding(CODE, severity, FIELD, message, remedy))
 }
 
-/// Reports external IPs that are no address of a host.
+/// Reports external IPs that are not an address of a host.
 fn unusable(subject: &Subject<'_>, external: &[&str]) -> Option<Finding> {
     let is_usable = |text: &&&str| {
         text.parse().is_ok_and(|address: IpAddr| {

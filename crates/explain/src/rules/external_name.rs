@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use super::service_terminating;
+use crate::facts::similar_names::{distance, nearest};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::similar_names::{distance, nearest};
 use crate::subject::{Subject, finding_about};
 use crate::views::{Route, Service, Target};
 use crate::world::World;
@@ -34,7 +34,7 @@ const HOST_ANNOTATIONS: [&str; 4] = [
     "nginx.ingress.kubernetes.io/server-snippet",
     "nginx.ingress.kubernetes.io/ssl-passthrough",
 ];
-/// Maximum of aliases that are followed. Resolvers follow fewer.
+/// Maximum number of aliases that are followed. Resolvers follow fewer.
 const ALIASES_MAX: usize = 16;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -143,13 +143,13 @@ fn unqualified(subject: &Subject<'_>) -> Option<Finding> {
         3 => false,
         _ => rest != domain && is_misspelled,
     };
-    let wanted = format!("{name}.{namespace}.svc.{domain}");
+    let requested = format!("{name}.{namespace}.svc.{domain}");
     let message = format!(
         "externalName {host} of Service {} does not resolve: DNS servers do not apply search domains to aliases, and the full name of the Service is \
-         {wanted}",
+         {requested}",
         subject.service.name
     );
-    let remedy = kubectl::replace(subject.service.0, "/spec/externalName", wanted);
+    let remedy = kubectl::replace(subject.service.0, "/spec/externalName", requested);
     is_fault.then(|| subject.finding(CODE, Severity::Error, FIELD, message, remedy))
 }
 

@@ -3,11 +3,11 @@
 use plan::Target;
 
 use super::{node_unusable, service_terminating};
+use crate::facts::service_plan::{external_target, nodes_with_endpoints, plan_of};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::service_plan::{external_target, nodes_with_endpoints, plan_of};
 use crate::subject::Subject;
 use crate::views::Node;
 
@@ -23,7 +23,7 @@ pub(super) const CODE: Code = Code(25);
 const FIELD: &str = "spec.externalTrafficPolicy";
 /// Label of nodes that receive no connections from load balancers (upstream: `LabelNodeExcludeBalancers`).
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// Maximum of Nodes in a message.
+/// Maximum number of Nodes in a message.
 const NAMES_MAX: usize = 8;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -82,7 +82,7 @@ fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
     })
 }
 
-/// Reports that no endpoint is local on any node: hand-made slices without `nodeName`, or with other names than those
+/// Reports that no endpoint is local on any node: hand-made slices without `nodeName`, or with names other than those
 /// of the Nodes.
 fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
     let nodes = nodes_with_endpoints(subject);

@@ -1,10 +1,10 @@
 //! PTL-0042: a firewall drops connections to Pods.
 
 use super::{kernel_parameters, proxy_absent};
+use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{Firewall, ForwardChain, ForwardRule};
-use crate::observed::{Observed, observed_nodes};
-use crate::probes;
 use crate::rule::Rule;
 use crate::world::World;
 
@@ -19,9 +19,9 @@ pub(super) const RULE: Rule = Rule {
 pub(super) const CODE: Code = Code(42);
 /// Chain of Docker for the rules of the administrator.
 const DOCKER_USER_CHAIN: &str = "DOCKER-USER";
-/// Maximum of rules of that chain without rules of the administrator: a return.
+/// Maximum number of rules of that chain without rules of the administrator: a return.
 const DOCKER_USER_RULES_MAX: u64 = 1;
-/// Beginnings of the names of chains that accept no new connection to a Pod that is not masqueraded.
+/// Prefixes of the names of chains that accept no new connection to a Pod that is not masqueraded.
 const OTHER_CHAINS: [&str; 10] = [
     "DOCKER",
     "KUBE-FORWARD",
@@ -34,10 +34,10 @@ const OTHER_CHAINS: [&str; 10] = [
     "LIBVIRT_FW",
     "LOG",
 ];
-/// Beginnings of the names of chains of ufw. Its default rules accept no new connection; the rules of the administrator
+/// Prefixes of the names of chains of ufw. Its default rules accept no new connection; the rules of the administrator
 /// can.
 const UFW_CHAINS: &str = "ufw";
-/// Beginnings of the names of bridges of containers that are no Pods.
+/// Prefixes of the names of bridges of containers that are not Pods.
 const CONTAINER_LINKS: [&str; 4] = ["docker", "br-", "virbr", "lxdbr"];
 
 pub(super) fn check(world: &World) -> Vec<Finding> {
@@ -55,7 +55,7 @@ pub(super) fn check(world: &World) -> Vec<Finding> {
 /// Verdict of a chain for packets to Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// No rule accepts them.
+    /// No rule accepts the packets.
     Dropped,
     /// Rules that the observation does not contain decide.
     Unknown,

@@ -7,10 +7,10 @@ use api::object::ObjectKey;
 use plan::{Fault, PORT_RANGES_ANNOTATION, Plan, Settings};
 
 use super::service_terminating;
+use crate::facts::service_plan::{PLACEHOLDERS, with_cluster_ip};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::service_plan::{PLACEHOLDERS, with_cluster_ip};
 use crate::subject::{Subject, finding_about};
 use crate::views::{Port, Service};
 
@@ -25,7 +25,7 @@ pub(super) const RULE: Rule = Rule {
 pub(super) const CODE: Code = Code(29);
 /// Field of the node port for health checks.
 const HEALTH_CHECK_FIELD: &str = "spec.healthCheckNodePort";
-/// Maximum of other Services with an address or node port of the Service.
+/// Maximum number of other Services with an address or node port of the Service.
 const OTHERS_MAX: usize = 256;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -214,6 +214,21 @@ fn others<'w>(subject: &Subject<'w>) -> Vec<Service<'w>> {
     others.into_values().collect()
 }
 
+/// Returns the kind of the frontend at an address, or at a node port without one, and its field. `port_field` is the
+/// field of the port.
+fn frontend_of(service: Service<'_>, address: Option<IpAddr>, port_field: String) -> (&'static str, String) {
+    match address {
+        None => ("node port", port_field.replace(".port", ".nodePort")),
+        Some(address) if service.external_ips().contains(&address) => {
+            ("external IP", "spec.externalIPs".to_owned())
+        }
+        Some(address) if service.ingress_ips().contains(&address) => ("load balancer IP", port_field),
+        Some(_) => ("cluster IP", "spec.clusterIP".to_owned()),
+    }
+}
+
+/// Returns the finding about a Service whose frontend belongs to another one. There is none if both have the same
+/// endpoints.
 fn conflict(
     service: Service<'_>,
     other: Service<'_>,
@@ -241,23 +256,10 @@ fn conflict(
     if is_same_backend {
         return None;
     }
-    let (frontend, field) = match address {
-        None => (
-            format!("node port {number}/{protocol}"),
-            port_field.replace(".port", ".nodePort"),
-        ),
-        Some(address) if service.external_ips().contains(&address) => (
-            format!("external IP {address}, port {number}/{protocol}"),
-            "spec.externalIPs".to_owned(),
-        ),
-        Some(address) if service.ingress_ips().contains(&address) => (
-            format!("load balancer IP {address}, port {number}/{protocol}"),
-            port_field,
-        ),
-        Some(address) => (
-            format!("cluster IP {address}, port {number}/{protocol}"),
-            "spec.clusterIP".to_owned(),
-        ),
+    let (kind, field) = frontend_of(service, address, port_field);
+    let frontend = match address {
+        None => format!("{kind} {number}/{protocol}"),
+        Some(address) => format!("{kind} {address}, port {number}/{protocol}"),
     };
     let created = |service: Service<'_>| service.0.text("/metadata/creationTimestamp").to_owned();
     let order = if created(other) < created(service) {

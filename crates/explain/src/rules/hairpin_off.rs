@@ -1,10 +1,10 @@
 //! PTL-0044: a Pod does not reach itself through its Service.
 
+use crate::facts::observed::{Observed, is_served, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::observation::Link;
-use crate::observed::{Observed, is_served, observed_nodes};
 use crate::rule::Rule;
 use crate::views::EndpointSlice;
 use crate::world::World;

@@ -7,7 +7,7 @@ use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
-use crate::views::{Endpoint, Node};
+use crate::views::{Endpoint, Node, Service};
 use crate::world::World;
 
 pub(super) const RULE: Rule = Rule {
@@ -58,17 +58,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     ) {
         return vec![finding];
     }
-    // Only the Pods show if an update is in progress.
-    if service.has_selector() && !subject.has(Kind::Pod) {
-        return Vec::new();
-    }
     let Some((slice, endpoint)) = without.first() else {
         return Vec::new();
     };
-    // Without Pods, an update in progress is not visible. It adds endpoints before their hints.
-    if service.has_selector() && !subject.has(Kind::Pod) {
-        return Vec::new();
-    }
     let address = endpoint.addresses().next().unwrap_or_default();
     let message = format!(
         "{} of {} ready endpoints of Service {} have no zone hint, such as {address}. All proxies ignore the hints of the others, and connections \
@@ -148,28 +140,7 @@ fn node_of_endpoints<'w>(subject: &Subject<'w>, zones: &BTreeSet<&str>) -> Optio
 /// Reports that the Service requests hints, its endpoints are in zones, and the controller writes none.
 fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
     let service = subject.service;
-    let mode = TOPOLOGY_MODES.iter().find(|name| {
-        service
-            .annotation(name)
-            .is_some_and(|value| value.eq_ignore_ascii_case("auto"))
-    });
-    // Annotations that contradict each other are a finding of their own (PTL-0034).
-    let values: Vec<&str> = TOPOLOGY_MODES
-        .iter()
-        .filter_map(|name| service.annotation(name))
-        .collect();
-    if values
-        .windows(2)
-        .any(|pair| !pair[0].eq_ignore_ascii_case(pair[1]))
-    {
-        return None;
-    }
-    let is_preferred = service.text("/spec/trafficDistribution").starts_with("Prefer");
-    let field = match mode {
-        Some(name) => format!("metadata.annotations[{name}]"),
-        None if is_preferred => "spec.trafficDistribution".to_owned(),
-        None => return None,
-    };
+    let (mode, field) = request_for_hints(service)?;
     let mut slices = subject.slices().iter();
     let is_current = slices.all(|slice| slice.is_from_selector());
     let event = subject
@@ -185,11 +156,11 @@ fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
         Some(_) => node_without_zone(subject.world),
         None => node_of_endpoints(subject, zones),
     };
+    let message = format!(
+        "Service {} requests zone hints, and no ready endpoint has one, so connections leave their zones",
+        service.name
+    );
     if let Some(node) = node {
-        let message = format!(
-            "Service {} asks for zone hints, and no ready endpoint has one, so connections leave their zones",
-            service.name
-        );
         return Some(without_zone(node, &message));
     }
     if !has_zones && event.is_none() {
@@ -198,10 +169,6 @@ fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
     let reason = event.map_or_else(String::new, |event| {
         format!(": {}", event.message().trim_end_matches('.'))
     });
-    let message = format!(
-        "Service {} asks for zone hints, and no ready endpoint has one, so connections leave their zones{reason}",
-        service.name
-    );
     let remedy = if mode.is_some() {
         format!(
             "Run at least 3 Pods for each zone, or use trafficDistribution, which has no minimum: {}",
@@ -213,7 +180,34 @@ fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
             kubectl::command("describe", service.0)
         )
     };
+    let message = format!("{message}{reason}");
     Some(subject.finding(CODE, Severity::Warning, field, message, remedy))
+}
+
+/// Returns the annotation by which a Service requests hints, if it has one, and the field of the request.
+fn request_for_hints(service: Service<'_>) -> Option<(Option<&'static str>, String)> {
+    let values: Vec<&str> = TOPOLOGY_MODES
+        .iter()
+        .filter_map(|name| service.annotation(name))
+        .collect();
+    // Annotations that contradict each other are a finding of their own (PTL-0034).
+    if values
+        .windows(2)
+        .any(|pair| !pair[0].eq_ignore_ascii_case(pair[1]))
+    {
+        return None;
+    }
+    let mode = TOPOLOGY_MODES.into_iter().find(|name| {
+        service
+            .annotation(name)
+            .is_some_and(|value| value.eq_ignore_ascii_case("auto"))
+    });
+    let is_preferred = service.text("/spec/trafficDistribution").starts_with("Prefer");
+    match mode {
+        Some(name) => Some((mode, format!("metadata.annotations[{name}]"))),
+        None if is_preferred => Some((None, "spec.trafficDistribution".to_owned())),
+        None => None,
+    }
 }
 
 /// Reports that the hints name one zone only, although endpoints in other zones exist.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use plan::Target;
 
 use super::{node_unusable, service_terminating};
+use crate::facts::service_plan::{internal_target, nodes_with_endpoints, plan_of};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::service_plan::{internal_target, nodes_with_endpoints, plan_of};
 use crate::subject::{Subject, workload_of};
 use crate::views::{Node, Pod};
 
@@ -23,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
 
 const CODE: Code = Code(26);
 const FIELD: &str = "spec.internalTrafficPolicy";
-/// Maximum of Nodes that are examined for clients.
+/// Maximum number of Nodes that are examined for clients.
 const NODES_MAX: usize = 64;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {

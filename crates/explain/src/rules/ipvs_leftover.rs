@@ -1,7 +1,7 @@
 //! PTL-0054: the link or virtual servers of ipvs mode are left.
 
+use crate::facts::observed::{IPVS_LINK, Observed, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
-use crate::observed::{IPVS_LINK, Observed, observed_nodes};
 use crate::rule::Rule;
 use crate::world::World;
 

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use plan::{PORT_RANGES_ANNOTATION, PortRanges};
 
+use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::Link;
-use crate::observed::{Observed, observed_nodes};
-use crate::probes;
 use crate::rule::Rule;
 use crate::world::World;
 

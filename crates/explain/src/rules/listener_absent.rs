@@ -7,12 +7,12 @@ use super::{
     selector_matches_no_pod, selector_matches_other_app, slice_port_name, target_port_name_protocol,
     target_port_name_undeclared, target_port_numeric_name, target_port_undeclared,
 };
+use crate::facts::listeners::{self, State};
+use crate::facts::loopback::loopback_setting;
+use crate::facts::probes::{self, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::listeners::{self, State};
-use crate::loopback::loopback_setting;
 use crate::observation::{Outcome, ProbeKind};
-use crate::probes::{self, Found};
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::views::{Pod, Port, list, text};
@@ -39,7 +39,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 pub(super) const CODE: Code = Code(48);
-/// Ports of other listeners in a message.
+/// Maximum number of ports of other listeners in a message.
 const PORTS_MAX: usize = 5;
 /// Variable with the port of a listener.
 const PORT_VARIABLE: &str = "PORT";

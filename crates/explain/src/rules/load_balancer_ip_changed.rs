@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use super::service_terminating;
-use crate::address_request::requests;
+use crate::facts::address_request::requests;
+use crate::facts::pools::{POOL_ANNOTATIONS, pools};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::pools::{POOL_ANNOTATIONS, pools};
 use crate::rule::Rule;
 use crate::subject::Subject;
 
@@ -69,13 +69,13 @@ fn other_pool(subject: &Subject<'_>, assigned: &[IpAddr]) -> Option<Finding> {
     let mut requests = POOL_ANNOTATIONS
         .iter()
         .filter_map(|name| Some((*name, service.0.annotation(name)?.trim())));
-    let (name, wanted) = requests.next()?;
+    let (name, requested_name) = requests.next()?;
     let pools = pools(subject.world);
-    let requested = pools.iter().find(|pool| pool.object.name == wanted)?;
+    let requested = pools.iter().find(|pool| pool.object.name == requested_name)?;
     let address = assigned.iter().find(|address| !requested.contains(**address))?;
     let holder = pools.iter().find(|pool| pool.contains(*address))?;
     let message = format!(
-        "Service {} requests the pool {wanted}, but has {address} of the pool {}",
+        "Service {} requests the pool {requested_name}, but has {address} of the pool {}",
         service.name, holder.object.name
     );
     let remedy = format!(

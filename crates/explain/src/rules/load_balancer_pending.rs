@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::{node_unusable, service_terminating};
-use crate::address_request::requested_addresses;
+use crate::facts::address_request::requested_addresses;
+use crate::facts::pools::{POOL_ANNOTATIONS, Pool, pools};
+use crate::facts::similar_names::nearest;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::pools::{POOL_ANNOTATIONS, Pool, pools};
 use crate::rule::Rule;
-use crate::similar_names::nearest;
 use crate::subject::Subject;
 use crate::views::{Port, Service};
 
@@ -190,14 +190,14 @@ fn conflict(service: Service<'_>, holder: Service<'_>) -> Option<String> {
 
 /// Reports that the requested pool does not exist.
 fn requested_pool(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
-    let (name, wanted) = annotation(subject.service, &POOL_ANNOTATIONS)?;
+    let (name, requested) = annotation(subject.service, &POOL_ANNOTATIONS)?;
     let names = || pools.iter().map(|pool| pool.object.name.as_str());
-    if pools.is_empty() || names().any(|name| name == wanted) {
+    if pools.is_empty() || names().any(|name| name == requested) {
         return None;
     }
-    let similar = nearest(wanted, names())
+    let similar = nearest(requested, names())
         .map_or_else(String::new, |similar| format!(". The nearest name is {similar}"));
-    let text = format!("the requested pool {wanted} does not exist{similar}");
+    let text = format!("the requested pool {requested} does not exist{similar}");
     let remedy = format!(
         "Request one of the pools {}: {}",
         names().collect::<Vec<_>>().join(", "),
@@ -242,8 +242,8 @@ fn missing_family(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
 
 /// Reports that all addresses of the usable pools are assigned.
 fn exhausted_pools(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
-    let wanted = annotation(subject.service, &POOL_ANNOTATIONS).map(|(_, name)| name);
-    let is_usable = |pool: &&Pool<'_>| match wanted {
+    let requested = annotation(subject.service, &POOL_ANNOTATIONS).map(|(_, name)| name);
+    let is_usable = |pool: &&Pool<'_>| match requested {
         Some(name) => pool.object.name == name,
         None => pool.is_automatic(),
     };

@@ -1,11 +1,11 @@
 //! PTL-0032: a NetworkPolicy denies the connections.
 
 use super::{selector_matches_no_pod, selector_matches_other_app, service_terminating};
+use crate::facts::references::Reference;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::object::Object;
-use crate::references::Reference;
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::views::{Direction, NetworkPolicy, Pod, PolicyRule, Port};
@@ -62,7 +62,7 @@ const CONTROLLERS: [(&str, (&str, &str)); 4] = [
 ];
 /// Annotation with the class of an Ingress, before the field existed.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
-/// Maximum of examined clients of a Service, which bounds the time of an examination.
+/// Maximum number of examined clients of a Service, which bounds the time of an examination.
 const CLIENTS_MAX: usize = 256;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -186,32 +186,13 @@ fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let port = **reported.next()?;
     let policy = *policies.first()?;
     let number = pod.resolve(port.target, port.protocol)?;
-    let confused = policies.iter().find(|policy| {
-        port.number != number && policy.rules(Direction::Ingress).any(|rule| rule.lists_port(port))
-    });
-    let mut unknown = policies.iter().filter_map(|policy| {
-        let mut rules = policy.rules(Direction::Ingress);
-        Some((policy, rules.find_map(|rule| rule.undeclared_name(*pod))?))
-    });
     let severity = if are_all_closed {
         Severity::Error
     } else {
         Severity::Info
     };
-    let (policy, detail) = match (confused, unknown.next()) {
-        (Some(policy), _) => (
-            *policy,
-            format!(
-                ". It permits port {}, but policies apply to the port of the Pod",
-                port.number
-            ),
-        ),
-        (None, Some((policy, name))) => (
-            *policy,
-            format!(". It permits the port {name:?}, but the containers declare no port of this name"),
-        ),
-        (None, None) => (policy, String::new()),
-    };
+    let (policy, detail) =
+        wrong_port(policies, port, number, *pod).unwrap_or_else(|| (policy, String::new()));
     let message = format!(
         "NetworkPolicy {} selects the Pods of Service {}, and no rule permits their port {number}/{}{detail}",
         policy.name, service.name, port.protocol
@@ -231,6 +212,32 @@ fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
         pod.name,
         policies.len()
     )))
+}
+
+/// Returns the policy that permits a wrong port, and a sentence about it. Such a port is the port of the Service in
+/// place of the Pod's port `number`, or a name that the containers do not declare.
+fn wrong_port<'w>(
+    policies: &[NetworkPolicy<'w>],
+    port: Port<'_>,
+    number: u16,
+    pod: Pod<'_>,
+) -> Option<(NetworkPolicy<'w>, String)> {
+    let confused = policies.iter().find(|policy| {
+        port.number != number && policy.rules(Direction::Ingress).any(|rule| rule.lists_port(port))
+    });
+    if let Some(policy) = confused {
+        let sentence = format!(
+            ". It permits port {}, but policies apply to the port of the Pod",
+            port.number
+        );
+        return Some((*policy, sentence));
+    }
+    let (policy, name) = policies.iter().find_map(|policy| {
+        let mut rules = policy.rules(Direction::Ingress);
+        Some((policy, rules.find_map(|rule| rule.undeclared_name(pod))?))
+    })?;
+    let sentence = format!(". It permits the port {name:?}, but the containers declare no port of this name");
+    Some((*policy, sentence))
 }
 
 /// Reports that all rules for the Pods permit Pods by labels that no Pod or namespace has.

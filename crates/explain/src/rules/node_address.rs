@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
+use crate::facts::observed::{Observed, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::observed::{Observed, observed_nodes};
 use crate::rule::Rule;
 use crate::subject::finding_about;
 use crate::views::{Node, Pod};
@@ -58,7 +58,7 @@ fn from_pods(world: &World) -> Vec<Finding> {
             remedy,
         ))
     };
-    // An address of another Node is no former address of this one.
+    // An address of another Node is not a former address of this one.
     let former = other
         .into_iter()
         .filter(|found| world.node_at(found.address).is_none());

@@ -5,12 +5,12 @@ use api::selector::LabelSelector;
 use serde_json::Value;
 
 use super::{selector_matches_no_pod, service_terminating};
+use crate::facts::service_plan::nodes_with_endpoints;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::object::Object;
 use crate::rule::Rule;
-use crate::service_plan::nodes_with_endpoints;
 use crate::subject::{Subject, finding_about};
 use crate::views::Node;
 use crate::world::World;
@@ -71,7 +71,7 @@ fn check_cluster(world: &World) -> Vec<Finding> {
     let without_network = world.nodes().filter(lacks_network).map(network_finding);
     let finding = |node: Node<'_>| {
         let message = format!(
-            "Node {} is not ready ({}): load balancers leave it out, and its Pods are no endpoints",
+            "Node {} is not ready ({}): load balancers leave it out, and its Pods are not endpoints",
             node.name,
             state(node, "Ready")
         );
@@ -124,7 +124,7 @@ fn on_node_without_network(subject: &Subject<'_>) -> Option<Finding> {
 fn named_not_ready(subject: &Subject<'_>) -> Option<Finding> {
     let node = subject.world.node(subject.node?)?;
     let message = format!(
-        "Node {} is not ready ({}): its Pods are no endpoints, and nothing updates its state",
+        "Node {} is not ready ({}): its Pods are not endpoints, and nothing updates its state",
         node.name,
         state(node, "Ready")
     );

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use super::pod_route;
+use crate::facts::observed::observed_nodes;
+use crate::facts::probes::{self, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind};
-use crate::observed::observed_nodes;
-use crate::probes::{self, Found};
 use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::world::World;

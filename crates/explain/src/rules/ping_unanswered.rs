@@ -1,8 +1,8 @@
-//! PTL-0058: a ping is no test of a Service.
+//! PTL-0058: a ping does not test a Service.
 
+use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{ProbeKind, TransportProtocol};
-use crate::probes;
 use crate::rule::Rule;
 use crate::subject::Subject;
 

@@ -11,11 +11,11 @@ use super::{
     selector_matches_other_app, service_terminating, slice_port_name, slice_without_service,
     target_port_name_protocol, target_port_name_undeclared, target_port_numeric_name,
 };
+use crate::facts::service_plan::{internal_target, plan_of};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::service_plan::{internal_target, plan_of};
 use crate::subject::Subject;
 use crate::views::{Pod, Port};
 
@@ -118,7 +118,7 @@ fn outdated(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// Reports that the slices have an endpoint whose Pod is gone, or lack a Pod that is ready.
+/// Reports that the slices have an endpoint whose Pod was deleted, or lack a Pod that is ready.
 fn partly_outdated(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     if !service.has_selector() || subject.active().next().is_none() {

@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::{forwarding_filtered, kernel_parameters, node_address};
+use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::probes::{self, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::observation::{Link, ProbeSource, Route};
-use crate::observed::{Observed, observed_nodes};
-use crate::probes::{self, Found};
 use crate::rule::Rule;
 use crate::views::{Direction, NetworkPolicy, Node, Pod};
 use crate::world::World;
@@ -66,6 +66,7 @@ fn pod_addresses(world: &World) -> BTreeMap<&str, Vec<IpAddr>> {
     by_node
 }
 
+/// Reports Pods to which the routes of the node do not lead.
 fn by_routes(node: Observed<'_>, pods: &BTreeMap<&str, Vec<IpAddr>>) -> Option<Finding> {
     let routes = node
         .observation

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::{node_unusable, not_ready_published, service_terminating};
+use crate::facts::leader_election::is_leader_only;
+use crate::facts::pod_state::failure;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::leader_election::is_leader_only;
-use crate::pod_state::failure;
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::views::Pod;

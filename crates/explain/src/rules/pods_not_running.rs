@@ -1,10 +1,10 @@
 //! PTL-0005: the Pods do not run.
 
 use super::{node_unusable, not_ready_published, service_terminating};
+use crate::facts::pod_state::{Failure, failure};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::pod_state::{Failure, failure};
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about, workload_of};
 use crate::views::{Pod, Workload};
@@ -104,7 +104,7 @@ fn failing(subject: &Subject<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Reports that only finished Pods are left. Finished Pods of Jobs are no fault; they are reported if the user names
+/// Reports that only finished Pods are left. Finished Pods of Jobs are not faults; they are reported if the user names
 /// the Service. Neither are those of a workload that was scaled to 0 later.
 fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
     if is_scaled_to_zero(subject) {
@@ -187,7 +187,7 @@ fn all_terminating(subject: &Subject<'_>) -> Option<Finding> {
         Severity::Error
     };
     let message = format!(
-        "All {} Pods of Service {} are being deleted, and no other Pod replaces them. Pod {} is deleted since {}",
+        "All {} Pods of Service {} are being deleted, and no other Pod replaces them. Pod {} has been terminating since {}",
         subject.selected().len(),
         service.name,
         pod.name,

@@ -1,11 +1,11 @@
 //! PTL-0049: another program uses a port of the Service on a node.
 
 use super::frontend_conflict;
+use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{Listener, NodeObservation};
-use crate::observed::{Observed, observed_nodes};
-use crate::probes;
 use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::{Port, Service};
@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(49);
-/// Beginnings of the names of programs that listen on node ports for Services.
+/// Prefixes of the names of programs that listen on node ports for Services.
 const PROXIES: [&str; 9] = [
     "portolan",
     "kube-proxy",

@@ -1,9 +1,9 @@
 //! PTL-0010: the protocols of Service and Pods differ.
 
 use super::selector_matches_other_app;
+use crate::facts::listeners;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::listeners;
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::views::{Port, Target};

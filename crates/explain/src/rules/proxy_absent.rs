@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{rules_changed, rules_outdated};
+use crate::facts::observed::{Observed, is_served, observed_nodes};
+use crate::facts::pod_state::failure;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::object::Object;
 use crate::observation::NodeProxy;
-use crate::observed::{Observed, is_served, observed_nodes};
-use crate::pod_state::failure;
 use crate::rule::Rule;
 use crate::subject::finding_about;
 use crate::views::{Node, Pod, list};
@@ -24,24 +24,24 @@ pub(super) const RULE: Rule = Rule {
 };
 
 pub(super) const CODE: Code = Code(39);
-/// Beginnings of the names of Pods that run a node proxy.
+/// Prefixes of the names of Pods that run a node proxy.
 const PROXY_PODS: [&str; 2] = ["kube-proxy", "portolan-proxy"];
 /// Flag of kube-proxy with the node name.
 const OVERRIDE_FLAG: &str = "--hostname-override";
 /// ConfigMap of kube-proxy, and its field with the node name.
 const PROXY_CONFIGURATION: &str = "kube-proxy";
 const OVERRIDE_FIELD: &str = "hostnameOverride:";
-/// Namespace of these Pods.
+/// Namespace of the Pods and of the ConfigMap of node proxies.
 const SYSTEM_NAMESPACE: &str = "kube-system";
-/// Beginning of the names of the Pods of a network plugin that serves Services itself.
+/// Prefix of the names of the Pods of a network plugin that serves Services itself.
 const OTHER_DATAPLANE: &str = "cilium";
 /// Label of the Pods of its agent.
 const OTHER_AGENT: (&str, &str) = ("k8s-app", "cilium");
 /// DaemonSet of kube-proxy.
 const PROXY_SET: &str = "kube-proxy";
-/// Beginnings of the names of the DaemonSets of network plugins that need a node proxy.
+/// Prefixes of the names of the DaemonSets of network plugins that need a node proxy.
 const PLAIN_PLUGINS: [&str; 4] = ["kube-flannel", "kindnet", "weave-net", "aws-node"];
-/// Beginning of the names of DaemonSets that replace kube-proxy.
+/// Prefix of the names of DaemonSets that replace kube-proxy.
 const REPLACEMENT: &str = "portolan";
 /// Nodes with Pods of a node proxy, at least, that show that the others lack them. Fewer can be a part of a cluster.
 const PROXY_NODES_MIN: usize = 2;

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use crate::finding::{Code, Finding, Severity};
-use crate::observation::Table;
-use crate::observed::{
+use crate::facts::observed::{
     IPVS_LINK, KUBE_PROXY_TABLE, Observed, PORTOLAN, PORTOLAN_TABLE, is_served, observed_nodes,
 };
+use crate::finding::{Code, Finding, Severity};
+use crate::observation::Table;
 use crate::rule::Rule;
 use crate::world::World;
 

@@ -1,8 +1,8 @@
 //! PTL-0037: the rules of a node are older than the objects.
 
+use crate::facts::observed::{Observed, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::NodeProxy;
-use crate::observed::{Observed, observed_nodes};
 use crate::rule::Rule;
 use crate::world::World;
 

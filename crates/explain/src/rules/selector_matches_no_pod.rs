@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{endpoints_edited, service_terminating};
+use crate::facts::similar_names::{distance, is_similar};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::similar_names::{distance, is_similar};
 use crate::subject::{Subject, workload_of};
 use crate::views::{Pod, Workload};
 use crate::world::COMPARED_PODS_MAX;
@@ -33,6 +33,7 @@ const CANARY: &str = "-canary";
 const PRIMARY: &str = "-primary";
 /// Namespace and name of the Service of the DNS servers.
 const DNS_SERVICE: (&str, &str) = (SYSTEM_NAMESPACE, "kube-dns");
+/// Names of components of the control plane.
 pub(super) const CONTROL_PLANE: [&str; 6] = [
     "kube-apiserver",
     "kube-controller-manager",
@@ -64,6 +65,12 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if is_of_replicas(subject) {
         return without_replica(subject).into_iter().collect();
     }
+    without_pods(subject).into_iter().collect()
+}
+
+/// Reports that no Pod has the labels of the selector, with the nearest Pod, or with a Pod of another namespace.
+fn without_pods(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
     let selector = format_labels(&service.selector());
     let finding = |message: String, remedy: String| {
         let message = format!(
@@ -85,7 +92,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             pod.name,
             differences(subject, &labels)
         );
-        return vec![finding(message, remedy)];
+        return Some(finding(message, remedy));
     }
     if let Some(pod) = elsewhere(subject) {
         let message = format!(
@@ -96,18 +103,17 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             "Create the Service in namespace {}, or the Pods in namespace {}",
             pod.namespace, service.namespace
         );
-        return vec![
-            finding(message, remedy).with_evidence(format!("Pod {}/{} matches", pod.namespace, pod.name)),
-        ];
+        let evidence = format!("Pod {}/{} matches", pod.namespace, pod.name);
+        return Some(finding(message, remedy).with_evidence(evidence));
     }
     if subject.lacks_pods() || !shows_absence(subject) || is_of_control_plane(subject) {
-        return Vec::new();
+        return None;
     }
     let remedy = format!(
         "Create Pods with the labels {selector}, or change the selector. Labels of the Pods: kubectl -n {} get pods --show-labels",
         service.namespace
     );
-    vec![finding(String::new(), remedy)]
+    Some(finding(String::new(), remedy))
 }
 
 /// Returns true for a headless Service without ports that gives no Pods their names: no client connects to it. Upgrades of
@@ -128,8 +134,8 @@ fn is_idle_canary(subject: &Subject<'_>) -> bool {
     has_primary && !subject.is_named
 }
 
-/// Returns true if the selector asks for replicas, and matches Pods with other roles except for that. A database with one
-/// instance has no replica.
+/// Returns true if the selector requires the role of a replica, and matches Pods with other roles except for that. A
+/// database with one instance has no replica.
 fn is_of_replicas(subject: &Subject<'_>) -> bool {
     let service = subject.service;
     let is_role = |(key, value): &(&str, &str)| {
@@ -189,7 +195,7 @@ fn from_workloads(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy))
 }
 
-/// Finished Pods are no endpoints. Reports Services whose selector matches finished Pods only. The finished Pods
+/// Finished Pods are not endpoints. Reports Services whose selector matches finished Pods only. The finished Pods
 /// remain of a workload that was scaled to zero. Finished Pods of Jobs count if other Pods, which no Service selects,
 /// have similar labels. Batch systems use headless Services.
 fn only_finished(subject: &Subject<'_>) -> Option<Finding> {
@@ -223,11 +229,16 @@ fn only_finished(subject: &Subject<'_>) -> Option<Finding> {
 
 /// Returns the labels that differ from those of the selector.
 fn differences(subject: &Subject<'_>, labels: &[(&str, &str)]) -> String {
-    let wanted = subject.service.selector().into_iter();
-    let differing: Vec<String> = wanted
+    let requested = subject.service.selector().into_iter();
+    let differing: Vec<String> = requested
         .zip(labels)
-        .filter(|(wanted, found)| wanted != *found)
-        .map(|(wanted, found)| format!("{}={} instead of {}={}", found.0, found.1, wanted.0, wanted.1))
+        .filter(|(requested, found)| requested != *found)
+        .map(|(requested, found)| {
+            format!(
+                "{}={} instead of {}={}",
+                found.0, found.1, requested.0, requested.1
+            )
+        })
         .collect();
     differing.join(", ")
 }
@@ -307,8 +318,8 @@ fn resembling<'w>(
     let mut cost = 0;
     let selector = subject.service.selector().into_iter();
     let matched: Option<Vec<_>> = selector
-        .map(|wanted| {
-            let (label_cost, label) = nearest_label(wanted, labels)?;
+        .map(|requested| {
+            let (label_cost, label) = nearest_label(requested, labels)?;
             cost += label_cost;
             Some(label)
         })

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::facts::similar_names::distance;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::similar_names::distance;
 use crate::subject::{Subject, workload_of};
 use crate::views::Pod;
 
@@ -41,7 +41,20 @@ const VERSION_LABELS: [&str; 6] = [
 /// Label of a part of an application. Parts such as the roles of a database can serve the same port.
 const COMPONENT_LABEL: &str = "component";
 
-type Group<'w> = ((&'w str, &'w str), Vec<Pod<'w>>);
+/// Selected Pods of one workload.
+struct Group<'w> {
+    /// Kind of the workload.
+    kind: &'w str,
+    /// Name of the workload.
+    name: &'w str,
+    pods: Vec<Pod<'w>>,
+}
+
+impl Group<'_> {
+    fn is_job(&self) -> bool {
+        self.kind == Kind::Job.name()
+    }
+}
 
 /// Headless Services are skipped: those of charts select all components on purpose.
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -49,15 +62,20 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if service.is_headless() {
         return Vec::new();
     }
-    let mut groups: BTreeMap<(&str, &str), Vec<Pod<'_>>> = BTreeMap::new();
+    let mut workloads: BTreeMap<(&str, &str), Vec<Pod<'_>>> = BTreeMap::new();
     for pod in subject.active() {
-        groups.entry(workload_of(pod)).or_default().push(pod);
+        workloads.entry(workload_of(pod)).or_default().push(pod);
     }
-    let groups: Vec<Group<'_>> = groups.into_iter().collect();
+    let groups: Vec<Group<'_>> = workloads
+        .into_iter()
+        .map(|((kind, name), pods)| Group { kind, name, pods })
+        .collect();
     let Some(main) = main_group(&groups, &service.name) else {
         return Vec::new();
     };
-    let others = groups.iter().filter(|group| group.0 != main.0);
+    let others = groups
+        .iter()
+        .filter(|group| (group.kind, group.name) != (main.kind, main.name));
     let foreign: Vec<&Group<'_>> = others
         .filter(|other| is_other_application(main, other) || is_other_component(subject, main, other))
         .collect();
@@ -71,20 +89,20 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect();
     let names: Vec<String> = foreign
         .iter()
-        .map(|((kind, name), _)| format!("{kind} {name}"))
+        .map(|group| format!("{} {}", group.kind, group.name))
         .collect();
     let message = format!(
         "The selector {} matches the Pods of {} {} and also those of {}",
         selector.join(","),
-        main.0.0,
-        main.0.1,
+        main.kind,
+        main.name,
         names.join(", ")
     );
-    let remedy = match distinguishing_label(&main.1, &foreign) {
+    let remedy = match distinguishing_label(&main.pods, &foreign) {
         Some(label) => kubectl::set_selector(service.0, service.selector().into_iter().chain([label])),
-        None => format!("Give the Pods of {} {} other labels", first.0.0, first.0.1),
+        None => format!("Give the Pods of {} {} other labels", first.kind, first.name),
     };
-    let pod = first.1.first().map_or("", |pod| pod.0.name.as_str());
+    let pod = first.pods.first().map_or("", |pod| pod.0.name.as_str());
     let finding = subject.finding(CODE, Severity::Warning, "spec.selector", message, remedy);
     vec![finding.with_evidence(format!("Pod {pod} matches the selector"))]
 }
@@ -92,11 +110,10 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 /// Returns the group that the Service is meant for: the one with the most similar name; of equal ones, the largest.
 fn main_group<'g, 'w>(groups: &'g [Group<'w>], service: &str) -> Option<&'g Group<'w>> {
     let rank = |group: &&Group<'w>| {
-        let is_job = group.0.0 == Kind::Job.name();
         (
-            is_job,
-            distance(group.0.1, service),
-            std::cmp::Reverse(group.1.len()),
+            group.is_job(),
+            distance(group.name, service),
+            std::cmp::Reverse(group.pods.len()),
         )
     };
     groups.iter().min_by_key(rank)
@@ -105,18 +122,17 @@ fn main_group<'g, 'w>(groups: &'g [Group<'w>], service: &str) -> Option<&'g Grou
 /// Returns true if two groups are not versions of one application. Their application labels differ, they share no
 /// image, or one of them is a Job.
 fn is_other_application(main: &Group<'_>, other: &Group<'_>) -> bool {
-    let is_job = |group: &Group<'_>| group.0.0 == Kind::Job.name();
     let (main_images, other_images) = (images(main), images(other));
     let shares_no_image =
         !main_images.is_empty() && !other_images.is_empty() && main_images.is_disjoint(&other_images);
     APPLICATION_LABELS.iter().any(|key| differs(main, other, key))
         || shares_no_image && !are_versions(main, other)
-        || is_job(main) != is_job(other)
+        || main.is_job() != other.is_job()
 }
 
 /// Returns true if labels state that two groups are versions of one application, such as `version: v1` and `version: v2`.
 fn are_versions(main: &Group<'_>, other: &Group<'_>) -> bool {
-    let has = |group: &Group<'_>, key: &str| group.1.iter().any(|pod| pod.0.label(key).is_some());
+    let has = |group: &Group<'_>, key: &str| group.pods.iter().any(|pod| pod.0.label(key).is_some());
     let is_same = |key: &&str| has(main, key) && has(other, key) && !differs(main, other, key);
     VERSION_LABELS.iter().any(|key| differs(main, other, key)) && APPLICATION_LABELS.iter().any(is_same)
 }
@@ -124,7 +140,7 @@ fn are_versions(main: &Group<'_>, other: &Group<'_>) -> bool {
 /// Returns true if two groups have different values of a label.
 fn differs(main: &Group<'_>, other: &Group<'_>, key: &str) -> bool {
     let values = |group: &Group<'_>| -> BTreeSet<String> {
-        let labels = group.1.iter().filter_map(|pod| pod.0.label(key));
+        let labels = group.pods.iter().filter_map(|pod| pod.0.label(key));
         labels.map(str::to_owned).collect()
     };
     let (main, other) = (values(main), values(other));
@@ -135,7 +151,7 @@ fn differs(main: &Group<'_>, other: &Group<'_>, key: &str) -> bool {
 /// group does.
 fn is_other_component(subject: &Subject<'_>, main: &Group<'_>, other: &Group<'_>) -> bool {
     let serves = |group: &Group<'_>| {
-        group.1.iter().any(|pod| {
+        group.pods.iter().any(|pod| {
             let ports = subject.service.ports().into_iter();
             let mut targets = ports.filter_map(|port| pod.resolve(port.target, port.protocol));
             targets.any(|number| pod.ports().iter().any(|declared| declared.number == number))
@@ -146,7 +162,7 @@ fn is_other_component(subject: &Subject<'_>, main: &Group<'_>, other: &Group<'_>
 
 /// Returns the images of a group, without tag and digest.
 fn images(group: &Group<'_>) -> BTreeSet<String> {
-    let containers = group.1.iter().flat_map(|pod| pod.containers());
+    let containers = group.pods.iter().flat_map(|pod| pod.containers());
     let images = containers.filter_map(|container| container["image"].as_str());
     images.map(|image| repository(image).to_owned()).collect()
 }
@@ -173,6 +189,6 @@ fn distinguishing_label<'w>(main: &[Pod<'w>], foreign: &[&Group<'w>]) -> Option<
     candidates.sort_by_key(|(key, _)| rank(key));
     candidates.into_iter().find(|(key, value)| {
         let has = |pod: &Pod<'w>| pod.0.label(key) == Some(value);
-        main.iter().all(has) && !foreign.iter().any(|group| group.1.iter().any(has))
+        main.iter().all(has) && !foreign.iter().any(|group| group.pods.iter().any(has))
     })
 }

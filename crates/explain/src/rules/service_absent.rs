@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::facts::references::Reference;
+use crate::facts::similar_names::{is_similar, nearest};
 use crate::finding::{Code, Finding, ObjectName, Severity};
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::references::Reference;
 use crate::rule::Rule;
-use crate::similar_names::{is_similar, nearest};
 use crate::subject::{finding_about, workload_of};
 use crate::views::{Pod, Route, Service};
 use crate::world::World;

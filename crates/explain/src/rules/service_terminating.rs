@@ -47,7 +47,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     )]
 }
 
-/// Returns true if the deletion of the namespace proceeds, so that missing Pods of its Services are no fault.
+/// Returns true if the deletion of the namespace proceeds, so that missing Pods of its Services are not a fault.
 /// Conditions, and Pods that are not deleted, show a deletion that does not end.
 pub(crate) fn is_deleted_with_namespace(world: &World, service: Service<'_>) -> bool {
     let Some(namespace) = world.object(Kind::Namespace, "", &service.namespace) else {
@@ -72,9 +72,9 @@ fn terminating(subject: &Subject<'_>) -> Finding {
     let (field, message, remedy) = if finalizers.is_empty() {
         (
             "metadata.deletionTimestamp",
-            format!("Service {} is being deleted since {since}", service.name),
+            format!("Service {} has been terminating since {since}", service.name),
             format!(
-                "Create the Service again when it is gone: {}",
+                "Create the Service again after its deletion: {}",
                 kubectl::command("get", service.0)
             ),
         )
@@ -82,12 +82,12 @@ fn terminating(subject: &Subject<'_>) -> Finding {
         (
             "metadata.finalizers",
             format!(
-                "Service {} is being deleted since {since}. It waits for the owner of the finalizer {}",
+                "Service {} has been terminating since {since}. It waits for the owner of the finalizer {}",
                 service.name,
                 finalizers.join(", ")
             ),
             format!(
-                "Start the controller that owns the finalizer. If it is gone for good, free its resources and remove the finalizer: {}",
+                "Start the controller that owns the finalizer. If the controller does not return, free its resources and remove the finalizer: {}",
                 kubectl::remove(service.0, "/metadata/finalizers")
             ),
         )

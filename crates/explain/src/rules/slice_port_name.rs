@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::service_terminating;
+use crate::facts::similar_names::nearest;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::object::Object;
 use crate::rule::Rule;
-use crate::similar_names::nearest;
 use crate::subject::{Subject, finding_about};
 use crate::views::Port;
 
@@ -114,6 +114,7 @@ fn edited<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
     if has_foreign { listed } else { Vec::new() }
 }
 
+/// Returns the finding about a Service port whose name no listed slice has.
 fn finding(subject: &Subject<'_>, listed: &[Listed<'_>], port: Port<'_>) -> Option<Finding> {
     let first = listed.first()?;
     let service = subject.service;

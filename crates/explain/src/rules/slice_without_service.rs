@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use super::service_terminating;
+use crate::facts::similar_names::nearest;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::similar_names::nearest;
 use crate::subject::{Subject, finding_about};
 use crate::views::{EndpointSlice, SERVICE_NAME_LABEL, Service};
 use crate::world::World;
@@ -138,16 +138,16 @@ fn candidate<'w>(world: &'w World, slice: EndpointSlice<'_>) -> Option<Service<'
         .map(Service)
         .filter(|service| is_waiting(world, *service))
         .collect();
-    let wanted = slice.service_name().unwrap_or(&slice.name);
+    let requested = slice.service_name().unwrap_or(&slice.name);
     let names: Vec<&str> = waiting.iter().map(|service| service.0.name.as_str()).collect();
-    let prefix = names.iter().copied().filter(|name| wanted.starts_with(name));
+    let prefix = names.iter().copied().filter(|name| requested.starts_with(name));
     let only = match names.as_slice() {
         [only] if slice.is_from_other_writer() => Some(*only),
         _ => None,
     };
     let best = prefix
         .max_by_key(|name| name.len())
-        .or_else(|| nearest(wanted, names.iter().copied()))
+        .or_else(|| nearest(requested, names.iter().copied()))
         .or(only)?;
     waiting.iter().copied().find(|service| service.name == best)
 }

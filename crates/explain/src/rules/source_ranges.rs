@@ -7,10 +7,10 @@ use ipnet::IpNet;
 use plan::FrontendKind;
 
 use super::{load_balancer_pending, service_terminating};
+use crate::facts::service_plan::plan_of;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::service_plan::plan_of;
 use crate::subject::Subject;
 use crate::views::{Pod, Service};
 

@@ -7,9 +7,9 @@ use super::{
     endpoints_edited, endpoints_missing, pods_not_ready, pods_not_running, proxy_absent, rules_outdated,
     selector_matches_no_pod, service_terminating, slice_port_name, slice_without_service,
 };
+use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{Flow, NodeObservation, TransportProtocol};
-use crate::probes;
 use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::Port;
@@ -37,7 +37,7 @@ const CODE: Code = Code(46);
 /// Timeout of TCP entries with data that the endpoint does not acknowledge
 /// (`nf_conntrack_tcp_timeout_unacknowledged`, `nf_conntrack_tcp_timeout_max_retrans`).
 const UNACKNOWLEDGED_SECONDS_MAX: u64 = 300;
-/// Maximum of flows in the evidence: more examples explain no more.
+/// Maximum number of flows in the evidence: more examples explain no more.
 const EVIDENCE_FLOWS_MAX: usize = 5;
 
 /// A flow with the observation that contains it.

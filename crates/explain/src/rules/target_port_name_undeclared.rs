@@ -1,10 +1,10 @@
 //! PTL-0008: a named target port is not declared by the Pods.
 
 use super::selector_matches_other_app;
+use crate::facts::similar_names::nearest;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::similar_names::nearest;
 use crate::subject::Subject;
 use crate::views::{Pod, Port, Target};
 
@@ -85,6 +85,12 @@ fn check_port(subject: &Subject<'_>, pods: &[Pod<'_>], port: Port<'_>) -> Option
         ))
     );
     let finding = subject.finding(CODE, severity, port.field("targetPort"), message, remedy);
+    Some(finding.with_evidence(evidence(first)))
+}
+
+/// Returns the ports that a Pod declares.
+fn evidence(pod: &Pod<'_>) -> String {
+    let declared = pod.ports();
     let ports: Vec<String> = declared
         .iter()
         .map(|port| {
@@ -98,5 +104,5 @@ fn check_port(subject: &Subject<'_>, pods: &[Pod<'_>], port: Port<'_>) -> Option
     } else {
         ports.join(", ")
     };
-    Some(finding.with_evidence(format!("Pod {} declares {ports}", first.name)))
+    format!("Pod {} declares {ports}", pod.name)
 }

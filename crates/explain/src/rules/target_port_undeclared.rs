@@ -1,11 +1,11 @@
 //! PTL-0006: the target port is not a port of the containers.
 
 use super::{selector_matches_other_app, service_terminating};
+use crate::facts::listeners;
+use crate::facts::similar_names::is_similar;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::listeners;
 use crate::rule::Rule;
-use crate::similar_names::is_similar;
 use crate::subject::Subject;
 use crate::views::{ContainerPort, Pod, Port, Target, list};
 

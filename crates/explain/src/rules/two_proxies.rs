@@ -1,7 +1,7 @@
 //! PTL-0041: the rules of two node proxies are active.
 
+use crate::facts::observed::{KUBE_PROXY_TABLE, Observed, PORTOLAN, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
-use crate::observed::{KUBE_PROXY_TABLE, Observed, PORTOLAN, observed_nodes};
 use crate::rule::Rule;
 use crate::world::World;
 

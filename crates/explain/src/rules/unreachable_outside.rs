@@ -7,9 +7,9 @@ use super::{
     frontend_conflict, kernel_parameters, load_balancer_pending, node_address, node_unusable, pods_not_ready,
     pods_not_running, proxy_absent, rules_changed, selector_matches_no_pod, source_ranges,
 };
+use crate::facts::probes::{self, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::ProbeSource;
-use crate::probes::{self, Found};
 use crate::rule::Rule;
 use crate::subject::Subject;
 

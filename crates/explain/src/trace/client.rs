@@ -1,4 +1,4 @@
-//! Client of a connection.
+//! Client of a traced connection: a Pod, a node or a host outside of the cluster.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -147,11 +147,11 @@ impl Client {
     /// # Errors
     ///
     /// A [`ClientError`] if the objects do not describe the client.
-    pub fn find(world: &World, wanted: &ClientName) -> Result<Self, ClientError> {
+    pub fn find(world: &World, requested: &ClientName) -> Result<Self, ClientError> {
         let absent = || ClientError::Absent {
-            client: wanted.clone(),
+            client: requested.clone(),
         };
-        let client = match wanted {
+        let client = match requested {
             ClientName::Pod { namespace, name } => {
                 let pod = world.object(Kind::Pod, namespace, name).map(Pod);
                 Self::of_pod(pod.ok_or_else(absent)?)
@@ -161,7 +161,7 @@ impl Client {
         };
         if client.addresses.is_empty() {
             return Err(ClientError::WithoutAddress {
-                client: wanted.clone(),
+                client: requested.clone(),
             });
         }
         Ok(client)

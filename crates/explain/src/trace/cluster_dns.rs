@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use plan::Family;
 use serde::Serialize;
 
+use crate::facts::service_plan::PLACEHOLDERS;
 use crate::finding::ObjectName;
 use crate::kind::Kind;
-use crate::service_plan::PLACEHOLDERS;
 use crate::views::{Endpoint, EndpointSlice, Service};
 use crate::world::World;
 
-/// Maximum of ExternalName Services that one answer follows.
+/// Maximum number of ExternalName Services that one answer follows.
 const ALIASES_MAX: usize = 8;
 /// Service of cluster DNS, whose addresses are those of the name server of the zone (DNS-18, DNS-29).
 const DNS_SERVICE: (&str, &str) = ("kube-system", "kube-dns");
@@ -31,7 +31,7 @@ pub enum AnswerKind {
     /// The name does not exist.
     #[serde(rename = "no such name")]
     NoName,
-    /// Servers outside of the cluster answer; the objects do not show how.
+    /// Servers outside of the cluster answer; the objects do not show their answers.
     #[serde(rename = "outside")]
     Outside,
 }
@@ -306,8 +306,8 @@ fn endpoints_of(
                 continue;
             }
             let addresses = endpoint.addresses().filter_map(|text| text.parse().ok());
-            let wanted = addresses.filter(|address| is_wanted(endpoint, *address));
-            answer.addresses.extend(wanted);
+            let requested = addresses.filter(|address| is_wanted(endpoint, *address));
+            answer.addresses.extend(requested);
         }
         if answer.object.is_none() && !answer.addresses.is_empty() {
             answer = answer.with_source(slice.0, "endpoints");

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use api::object::Protocol;
-use plan::{Family, Origin, Packet, Plan, PortKey, Verdict as PlanVerdict};
+use plan::{Decision, Family, Origin, Packet, Plan, PortKey, Verdict as PlanVerdict};
 
 use super::client::{Client, ClientKind};
 use super::endpoints::unpublished;
@@ -53,6 +53,23 @@ struct Fingerprint {
     is_known: bool,
     /// Node that receives the packet from the deciding one.
     next_node: Option<String>,
+}
+
+impl Fingerprint {
+    /// Returns the fingerprint of a decision at a node. `next` is the node that receives the packet from the deciding
+    /// one.
+    fn of(decision: &Decision<'_>, node: &PlanNode, next: Option<&PlanNode>) -> Self {
+        Self {
+            verdict: decision.verdict.clone(),
+            frontend: decision
+                .frontend
+                .map(|(port, frontend)| (port.key.clone(), frontend.address)),
+            origin: decision.origin,
+            zone: node.facts.zone.clone(),
+            is_known: node.is_known || node.name.is_empty(),
+            next_node: next.map(|next| next.name.clone()),
+        }
+    }
 }
 
 impl Connection<'_> {
@@ -145,30 +162,11 @@ impl Connection<'_> {
             (Some(next), Some(plan)) => (next, plan, &next_packet, plan.decide(&next_packet)),
             _ => (node, plan, packet, decision),
         };
-        let fingerprint = Fingerprint {
-            verdict: decision.verdict.clone(),
-            frontend: decision
-                .frontend
-                .map(|(port, frontend)| (port.key.clone(), frontend.address)),
-            origin: decision.origin,
-            zone: at.facts.zone.clone(),
-            is_known: at.is_known || at.name.is_empty(),
-            next_node: next.as_ref().map(|next| next.name.clone()),
-        };
+        let fingerprint = Fingerprint::of(&decision, at, next.as_ref());
         if seen.contains(&fingerprint) {
             return (fingerprint, None);
         }
-        let mut path = Path {
-            nodes: vec![node.name.clone()],
-            addresses: vec![packet.destination],
-            source: Some(packet.source),
-            steps: vec![deciding_nodes.reason.clone()],
-            endpoints: Vec::new(),
-            excluded: Vec::new(),
-            affinity_seconds: None,
-            verdict: Verdict::NotAService,
-            reason: String::new(),
-        };
+        let mut path = path_without_decision(node, deciding_nodes, packet);
         if let Some(next) = &next {
             path.steps.push(self.hop(next));
         }
@@ -303,4 +301,19 @@ fn plan_with_objects(settings: &ClusterSettings, objects: &Objects<'_>, node: &P
     let mut plan = settings.plan(node);
     objects.fill(&mut plan);
     plan
+}
+
+/// Returns the path of a packet that a node decides about, before the decision.
+fn path_without_decision(node: &PlanNode, deciding_nodes: &DecidingNodes, packet: &Packet) -> Path {
+    Path {
+        nodes: vec![node.name.clone()],
+        addresses: vec![packet.destination],
+        source: Some(packet.source),
+        steps: vec![deciding_nodes.reason.clone()],
+        endpoints: Vec::new(),
+        excluded: Vec::new(),
+        affinity_seconds: None,
+        verdict: Verdict::NotAService,
+        reason: String::new(),
+    }
 }

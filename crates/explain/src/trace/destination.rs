@@ -8,9 +8,9 @@ use api::object::Protocol;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-/// Bytes of a name, at most (RFC 1035, section 2.3.4).
+/// Maximum number of bytes of a name (RFC 1035, section 2.3.4).
 const NAME_BYTES_MAX: usize = 253;
-/// Bytes of a label, at most (RFC 1035, section 2.3.4).
+/// Maximum number of bytes of a label (RFC 1035, section 2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
 
 /// Schemes with their protocol and default port.

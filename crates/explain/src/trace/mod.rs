@@ -151,34 +151,7 @@ impl From<ClientError> for TraceError {
 /// A [`TraceError`] if the objects do not describe the client or the requested node.
 pub fn trace(world: &World, request: &Request) -> Result<Trace, TraceError> {
     let client = Client::find(world, &request.client)?;
-    let (name, resolved) = match &request.destination.host {
-        Host::Address(address) => {
-            let addresses = vec![*address];
-            (
-                None,
-                Resolved::Addresses {
-                    addresses,
-                    service: None,
-                },
-            )
-        }
-        Host::Name(host) => {
-            let (domain, searches) = (&request.cluster_domain, &request.host_searches);
-            match node_named(world, host, &client) {
-                Some(addresses) => (
-                    None,
-                    Resolved::Addresses {
-                        addresses,
-                        service: None,
-                    },
-                ),
-                None => {
-                    let (name, resolved) = resolve(world, &client, host, domain, searches);
-                    (Some(name), resolved)
-                }
-            }
-        }
-    };
+    let (name, resolved) = resolved_host(world, request, &client);
     let mut found = Trace {
         destination: request.destination.clone(),
         client,
@@ -201,14 +174,7 @@ pub fn trace(world: &World, request: &Request) -> Result<Trace, TraceError> {
                 proxy: &request.proxy,
             };
             found.paths = connection.paths(&addresses, &deciding_nodes);
-            // A client without an address of one family uses the other one.
-            let is_usable = |path: &&Path| path.source.is_some();
-            let worst = found
-                .paths
-                .iter()
-                .filter(is_usable)
-                .max_by_key(|path| path.verdict);
-            let worst = worst.or(found.paths.first());
+            let worst = worst_path(&found.paths);
             if let Some((verdict, reason)) = worst.map(|path| (path.verdict, path.reason.clone())) {
                 found.verdict = verdict;
                 found.reason = reason;
@@ -229,6 +195,30 @@ pub fn trace(world: &World, request: &Request) -> Result<Trace, TraceError> {
         found.findings = findings(world, request, &found, namespace, name);
     }
     Ok(found)
+}
+
+/// Resolves the host of the destination. An address, and a name of a node, have no resolution by DNS.
+fn resolved_host(world: &World, request: &Request, client: &Client) -> (Option<NameResolution>, Resolved) {
+    let without_dns = |addresses: Vec<IpAddr>| {
+        let service = None;
+        (None, Resolved::Addresses { addresses, service })
+    };
+    let host = match &request.destination.host {
+        Host::Address(address) => return without_dns(vec![*address]),
+        Host::Name(host) => host,
+    };
+    if let Some(addresses) = node_named(world, host, client) {
+        return without_dns(addresses);
+    }
+    let (domain, searches) = (&request.cluster_domain, &request.host_searches);
+    let (name, resolved) = resolve(world, client, host, domain, searches);
+    (Some(name), resolved)
+}
+
+/// Returns the path with the worst verdict. A client without an address of one family uses the other family.
+fn worst_path(paths: &[Path]) -> Option<&Path> {
+    let usable = paths.iter().filter(|path| path.source.is_some());
+    usable.max_by_key(|path| path.verdict).or(paths.first())
 }
 
 /// Returns the addresses of a node for its name, which is not a name of a Service to the client.

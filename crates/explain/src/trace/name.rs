@@ -103,6 +103,27 @@ pub(super) fn resolve(
     (NameResolution { resolver, tried }, resolved)
 }
 
+/// Returns the result of an answer with addresses or with an alias.
+fn result_of(name: &str, answer: &Answer) -> Option<Resolved> {
+    match answer.kind {
+        AnswerKind::Addresses => Some(Resolved::Addresses {
+            addresses: answer.addresses.clone(),
+            service: answer.service.clone(),
+        }),
+        AnswerKind::Alias => {
+            let target = answer.aliases.last().map_or("", String::as_str);
+            Some(Resolved::Outside {
+                reason: format!("{name} is an alias of {target}, which is outside of the cluster"),
+                object: answer.object.clone(),
+                field: answer.field.clone(),
+                service: answer.service.clone(),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Returns the result of the resolution of a name after the answers of all tried names.
 fn outcome(
     world: &World,
     client: &Client,
@@ -111,25 +132,8 @@ fn outcome(
     resolver: &Resolver,
     tried: &[Answer],
 ) -> Resolved {
-    if let Some(last) = tried.last() {
-        match last.kind {
-            AnswerKind::Addresses => {
-                return Resolved::Addresses {
-                    addresses: last.addresses.clone(),
-                    service: last.service.clone(),
-                };
-            }
-            AnswerKind::Alias => {
-                let target = last.aliases.last().map_or("", String::as_str);
-                return Resolved::Outside {
-                    reason: format!("{name} is an alias of {target}, which is outside of the cluster"),
-                    object: last.object.clone(),
-                    field: last.field.clone(),
-                    service: last.service.clone(),
-                };
-            }
-            _ => {}
-        }
+    if let Some(resolved) = tried.last().and_then(|last| result_of(name, last)) {
+        return resolved;
     }
     let complete = name.strip_suffix('.').unwrap_or(name);
     let meant = meant_service(world, complete, domain, &client.namespace);
@@ -156,7 +160,7 @@ fn outcome(
             .is_some_and(|(namespace, _)| has_namespace(world, namespace));
     if !is_of_cluster {
         return Resolved::Outside {
-            reason: format!("{complete} is no name of the cluster: servers outside of it answer"),
+            reason: format!("{complete} is not a name of the cluster: servers outside of it answer"),
             object: None,
             field: String::new(),
             service: None,
@@ -197,7 +201,7 @@ fn absence(
     let object = Some(service.object_name());
     let (namespace, name) = (&service.namespace, &service.name);
     if service.is_external_name() {
-        let reason = "externalName is no host name that DNS has".to_owned();
+        let reason = "externalName is not a valid DNS name".to_owned();
         return (reason, object, "spec.externalName".to_owned());
     }
     let reason = format!("Service {namespace}/{name} has no published endpoint with this name");

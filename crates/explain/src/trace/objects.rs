@@ -9,7 +9,7 @@ use plan::Plan;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::service_plan::{PLACEHOLDERS, with_cluster_ip};
+use crate::facts::service_plan::{PLACEHOLDERS, with_cluster_ip};
 use crate::views;
 use crate::world::World;
 

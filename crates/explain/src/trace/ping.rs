@@ -46,7 +46,7 @@ pub(super) fn path(node: &str, decider: Step, packet: &Packet, decision: &PingDe
         ),
         PlanVerdict::NotAService | PlanVerdict::Balanced { .. } => (
             Verdict::NotAService,
-            format!("{address} is no cluster IP or load balancer IP of a Service"),
+            format!("{address} is not a cluster IP or load balancer IP of a Service"),
         ),
     };
     Path {

@@ -128,7 +128,7 @@ pub enum StepKind {
     Affinity,
     /// Masquerading.
     Masquerade,
-    /// Way to a destination that is no Service address.
+    /// Way to a destination that is not a Service address.
     Route,
 }
 

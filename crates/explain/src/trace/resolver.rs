@@ -13,11 +13,11 @@ const NDOTS_DEFAULT: usize = 1;
 const NDOTS_CLUSTER_FIRST: usize = 5;
 /// Limit of resolvers for `ndots`.
 const NDOTS_MAX: usize = 15;
-/// Search domains of a Pod, at most (KDN-04).
+/// Maximum number of search domains of a Pod (KDN-04).
 const SEARCHES_MAX: usize = 32;
-/// Characters of the search list with blanks, at most (KDN-04).
+/// Maximum number of characters of the search list, including blanks (KDN-04).
 const SEARCH_CHARACTERS_MAX: usize = 2_048;
-/// Maximum of bytes of a name.
+/// Maximum number of bytes of a name.
 const NAME_BYTES_MAX: usize = 253;
 /// Port of DNS.
 const DNS_PORT: u16 = 53;
@@ -30,7 +30,7 @@ const NODE_LOCAL_ADDRESS: &str = "169.254.20.10";
 pub enum NameServers {
     /// Cluster DNS.
     Cluster,
-    /// Servers outside of the cluster, which do not know names of Services.
+    /// Servers outside of the cluster, which have no names of Services.
     Outside,
 }
 
@@ -175,7 +175,7 @@ fn own_servers(world: &World, pod: Pod<'_>) -> (NameServers, String) {
     let reason = if servers.is_empty() {
         "dnsPolicy None without name servers".to_owned()
     } else {
-        format!("dnsPolicy None with the name servers {list}: the first is no DNS Service of the cluster")
+        format!("dnsPolicy None with the name servers {list}: the first is not a DNS Service of the cluster")
     };
     (NameServers::Outside, reason)
 }

@@ -1,5 +1,5 @@
-//! Paths to destinations that are no frontend of a Service: Pods, nodes, unassigned cluster IPs, hosts outside of the
-//! cluster.
+//! Paths to destinations that are not a frontend of a Service: Pods, nodes, unassigned cluster IPs, hosts outside of
+//! the cluster.
 
 use std::net::IpAddr;
 
@@ -231,7 +231,7 @@ fn to_node(world: &World, packet: &Packet, node: views::Node<'_>, path: &mut Pat
     let result = format!("an address of node {}, and no node port", node.name);
     path.steps.push(step(result).by(node.0, "status.addresses"));
     let reason = format!(
-        "port {}/{} of node {} is no node port here: a process of the node answers, if any",
+        "port {}/{} of node {} is not a node port here: a process of the node answers, if any",
         packet.port,
         packet.protocol.as_str(),
         node.name
@@ -267,7 +267,7 @@ fn is_endpoint(world: &World, service: Service<'_>, packet: &Packet) -> bool {
     endpoints.any(|endpoint| endpoint.addresses().any(|own| own == address))
 }
 
-/// The address is an endpoint that is no Pod of the input.
+/// The address is an endpoint that is not a Pod of the input.
 fn to_endpoint(packet: &Packet, service: Service<'_>, path: &mut Path) {
     let name = format!("{}/{}", service.namespace, service.name);
     path.steps.push(

@@ -13,7 +13,7 @@ use super::node_flows::{
 };
 use super::statistics::{Rates, TrafficStatistics};
 
-/// Maximum of endpoints of a client.
+/// Maximum number of endpoints of a client.
 const CLIENT_ENDPOINTS_MAX: usize = 20;
 
 /// Traffic of the Services of a cluster.

@@ -1,4 +1,4 @@
-//! Numbers of an interval.
+//! Numbers of an interval: connections, bytes, failures and their rates.
 
 use serde::{Deserialize, Serialize};
 

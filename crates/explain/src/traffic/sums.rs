@@ -17,12 +17,12 @@ use super::node_flows::{
 use super::statistics::TrafficStatistics;
 use super::tracker::{End, Flow, Tracker};
 
-/// Maximum of endpoints of a client.
+/// Maximum number of endpoints of a client.
 const CLIENT_ENDPOINTS_MAX: usize = 5;
-/// Maximum of frontends of a Service.
+/// Maximum number of frontends of a Service.
 const FRONTENDS_MAX: usize = 16;
 
-/// Numbers of rows in a report, at most.
+/// Maximum numbers of rows in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Services.
@@ -69,6 +69,7 @@ impl RowSelection {
     }
 }
 
+/// Sums of a client of a Service.
 #[derive(Default)]
 struct Client {
     statistics: TrafficStatistics,

@@ -126,7 +126,7 @@ fn attribution_has_frontend_and_endpoint() {
     }
 }
 
-/// The packets lead to the endpoint from the start, so only the socket of the client knows the frontend.
+/// The packets lead to the endpoint from the start, so only the socket of the client contains the frontend.
 #[test]
 fn connection_by_ebpf_has_frontend_and_endpoint() {
     let mut direct = entry(1, "10.244.1.9:4000", "10.244.1.2:8080", ESTABLISHED);
@@ -138,7 +138,7 @@ fn connection_by_ebpf_has_frontend_and_endpoint() {
     assert_eq!(found.endpoint, Some(at("10.244.1.2:8080")));
 }
 
-/// A sample knows the frontend only while the socket is open, and the entry outlives it.
+/// A sample contains the frontend only while the socket is open, and the entry outlives it.
 #[test]
 fn connection_by_ebpf_keeps_its_frontend() {
     let mut tracker = Tracker::default();
@@ -213,7 +213,7 @@ fn first_sample_counts_no_begin_and_no_bytes() {
         open: 2,
         ..TrafficStatistics::default()
     };
-    assert_eq!(web(&report(&tracker)), expected, "nothing happened");
+    assert_eq!(web(&report(&tracker)), expected, "no event occurred");
 }
 
 #[test]
@@ -276,7 +276,11 @@ fn entry_without_end_event_ends_with_the_sample() {
     let waiting = entry(1, "10.244.1.9:4000", "10.244.1.2:8080", SYN_SENT);
     sample(&mut tracker, seconds(0), &[waiting]);
     sample(&mut tracker, seconds(1), &[]);
-    assert_eq!(web(&report(&tracker)).refused, 1, "it left before its timeout");
+    assert_eq!(
+        web(&report(&tracker)).refused,
+        1,
+        "the entry left before its timeout"
+    );
     tracker.begin_interval();
     sample(&mut tracker, seconds(2), &[]);
     assert_eq!(

@@ -18,12 +18,12 @@ use super::attribution::{Attributed, Attribution};
 use super::entry::{Direction, Entry, Phase, State};
 use super::statistics::TrafficStatistics;
 
-/// Maximum of flows of Services that a tracker keeps: the default size of the kernel's table on nodes with 16 GiB or more
-/// (`nf_conntrack_max`). Further flows are not counted, and the report is marked as truncated.
+/// Maximum number of flows of Services that a tracker keeps: the default size of the kernel's table on nodes with 16
+/// GiB or more (`nf_conntrack_max`). Further flows are not counted, and the report is marked as truncated.
 pub const FLOWS_MAX: usize = 262_144;
 /// Time without a reply after which a connection counts as unanswered: that of the first retransmission (RFC 6298, 2.1).
 pub const UNANSWERED_AFTER: Duration = Duration::from_secs(1);
-/// Difference between the clocks of samples and of the kernel's timers, at most.
+/// Maximum difference between the clocks of samples and of the kernel's timers.
 const EXPIRY_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// Identity of an entry.
@@ -46,7 +46,7 @@ impl Key {
     }
 }
 
-/// Reason why an entry is gone.
+/// Reason why an entry no longer exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The connection had replies.
@@ -178,7 +178,7 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Starts an interval: the numbers of the previous one are gone.
+    /// Starts an interval: the numbers of the previous one are dropped.
     pub fn begin_interval(&mut self) {
         self.ended.clear();
         self.began_at = self.at;
@@ -232,7 +232,7 @@ impl Tracker {
         self.ended.push(flow);
     }
 
-    /// Ends a sample. Flows that are not in it are gone.
+    /// Ends a sample. Flows that are not in it have ended.
     pub fn end_sample(&mut self) {
         let (sample, at) = (self.sample, self.at);
         let gone = self.flows.extract_if(|_, flow| flow.sample != sample);

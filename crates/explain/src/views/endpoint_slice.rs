@@ -1,4 +1,4 @@
-//! EndpointSlices.
+//! View of an EndpointSlice and of its endpoints.
 
 use std::net::IpAddr;
 use std::ops::Deref;

@@ -1,4 +1,4 @@
-//! View of an Event.
+//! View of an Event: reason, message and time.
 
 use crate::object::Object;
 

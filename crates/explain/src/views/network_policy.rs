@@ -1,4 +1,4 @@
-//! NetworkPolicies.
+//! View of a NetworkPolicy: selected Pods and permitted peers.
 
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -215,7 +215,7 @@ fn is_named(selector: &LabelSelector, name: &str) -> bool {
     selector.matches(|key| (key == NAMESPACE_LABEL).then_some(name))
 }
 
-/// Returns true if a selector of namespaces has other labels than the name.
+/// Returns true if a selector of namespaces has labels other than the name.
 fn selects_by_other_labels(selector: &Value) -> bool {
     let mut labels = selector["matchLabels"].as_object().into_iter().flatten();
     let mut expressions = list(selector, "matchExpressions").iter();

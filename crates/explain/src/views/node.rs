@@ -1,4 +1,4 @@
-//! Nodes.
+//! View of a Node: readiness, zone, addresses and Pod ranges.
 
 use std::net::IpAddr;
 use std::ops::Deref;

@@ -1,4 +1,4 @@
-//! Pods.
+//! View of a Pod: phase, readiness, addresses, containers and declared ports.
 
 use std::net::IpAddr;
 use std::ops::Deref;

@@ -1,4 +1,4 @@
-//! View of a Service.
+//! View of a Service: addresses, selector, ports and their targets.
 
 use std::fmt;
 use std::net::IpAddr;

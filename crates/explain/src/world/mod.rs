@@ -19,13 +19,13 @@ use networks::Networks;
 use observations::Observations;
 use serde::Deserialize;
 
+use crate::facts::references::{Reference, references_of};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::observation::NodeObservation;
-use crate::references::{Reference, references_of};
 use crate::views::{EndpointSlice, Endpoints, Event, Node, Pod, Route, Service, Workload};
 
-/// Maximum of Pods of a namespace that are read in a search: a search for a hint, not for a fact.
+/// Maximum number of Pods of a namespace that are read in a search: a search for a hint, not for a fact.
 pub(crate) const COMPARED_PODS_MAX: usize = 2_000;
 
 /// Objects of a cluster, or a part of them.
@@ -131,6 +131,7 @@ impl World {
         }
     }
 
+    /// Adds an object to the indexes. `position` is its place in the list of all objects.
     fn index(&mut self, position: usize, object: &Object) {
         let (kind, namespace) = (object.kind.name(), object.namespace.as_str());
         if !namespace.is_empty() && !self.namespaces.contains(namespace) {

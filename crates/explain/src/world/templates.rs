@@ -20,10 +20,10 @@ pub(super) fn pods(objects: &[Object], present: &BTreeSet<Kind>) -> Vec<Object> 
             || object.kind == Kind::CronJob
     });
     let without_pods = workloads.filter(|workload| {
-        let mut wanted = Workload(workload).template_labels().peekable();
-        let has_labels = wanted.peek().is_some();
+        let mut requested = Workload(workload).template_labels().peekable();
+        let has_labels = requested.peek().is_some();
         let of_namespace = labels.get(workload.namespace.as_str());
-        !has_labels || !wanted.all(|pair| of_namespace.is_some_and(|labels| labels.contains(&pair)))
+        !has_labels || !requested.all(|pair| of_namespace.is_some_and(|labels| labels.contains(&pair)))
     });
     without_pods
         .filter_map(|workload| {

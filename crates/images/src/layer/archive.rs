@@ -67,7 +67,7 @@ impl<R: Read> Archive<R> {
         }
     }
 
-    /// Returns the reader of the archive, to read what follows its end.
+    /// Returns the reader of the archive, to read the bytes after its end.
     pub(crate) fn into_inner(self) -> R {
         self.reader
     }
@@ -185,11 +185,12 @@ impl<R: Read> Archive<R> {
 /// Reads the content of the current entry.
 impl<R: Read> Read for Archive<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let wanted = usize::try_from(self.content_bytes).map_or(buffer.len(), |rest| rest.min(buffer.len()));
-        if wanted == 0 {
+        let requested =
+            usize::try_from(self.content_bytes).map_or(buffer.len(), |rest| rest.min(buffer.len()));
+        if requested == 0 {
             return Ok(0);
         }
-        let read = self.reader.read(&mut buffer[..wanted])?;
+        let read = self.reader.read(&mut buffer[..requested])?;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

@@ -37,6 +37,7 @@ struct Counter {
     hasher: RefCell<Option<DigestHasher>>,
 }
 
+/// Reader that counts its bytes.
 struct Counted<R> {
     reader: R,
     counter: Rc<Counter>,
@@ -52,6 +53,7 @@ struct Bounded<'a> {
     cancelled: Arc<AtomicBool>,
 }
 
+/// Compression of a layer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compression {
     None,

@@ -1,26 +1,26 @@
 //! Limits of a layer. An archive that exceeds one is refused as a whole.
 
-/// Entries of a layer. Layers with whole package archives have some 100,000.
+/// Maximum number of entries of a layer. Layers with whole package archives have some 100,000.
 pub(crate) const ENTRIES_MAX: u64 = 1_000_000;
-/// Bytes of the uncompressed archive. Layers with machine-learning libraries have some 10 GiB.
+/// Maximum number of bytes of the uncompressed archive. Layers with machine-learning libraries have some 10 GiB.
 pub(crate) const ARCHIVE_BYTES_MAX: u64 = 32 << 30;
-/// Uncompressed bytes for each compressed byte. Real layers stay below 20; gzip can express 1,032, zstd far more.
+/// Maximum ratio of uncompressed to compressed bytes. Real layers stay below 20; gzip can express 1,032, zstd far more.
 pub(crate) const COMPRESSION_RATIO_MAX: u64 = 200;
 /// Uncompressed bytes before the ratio counts, since small layers of zeros are harmless.
 pub(crate) const RATIO_FREE_BYTES: u64 = 256 << 20;
-/// Bytes of a path or of the target of a link: `PATH_MAX` of Linux without the final zero.
+/// Maximum number of bytes of a path or of the target of a link: `PATH_MAX` of Linux without the final zero.
 pub(crate) const PATH_BYTES_MAX: usize = 4_095;
-/// Bytes of one name: `NAME_MAX` of Linux.
+/// Maximum number of bytes of one name: `NAME_MAX` of Linux.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
-/// Names in a path. Deletion of a tree holds two descriptors for each level.
+/// Maximum number of names in a path. Deletion of a tree holds two descriptors for each level.
 pub(crate) const DEPTH_MAX: usize = 128;
-/// Bytes of one extended header, which is held in memory: paths and attributes.
+/// Maximum number of bytes of one extended header, which is held in memory: paths and attributes.
 pub(crate) const EXTENDED_HEADER_BYTES_MAX: u64 = 1 << 20;
-/// Extended attributes of one entry.
+/// Maximum number of extended attributes of one entry.
 pub(crate) const ATTRIBUTES_MAX: usize = 64;
-/// Bytes of one extended attribute: `XATTR_SIZE_MAX` of Linux.
+/// Maximum number of bytes of one extended attribute: `XATTR_SIZE_MAX` of Linux.
 pub(crate) const ATTRIBUTE_BYTES_MAX: usize = 64 << 10;
-/// Bytes of the paths of all directories. They are held in memory until their times can be set.
+/// Maximum number of bytes of the paths of all directories. They are held in memory until their times can be set.
 pub(crate) const DIRECTORY_PATHS_BYTES_MAX: usize = 64 << 20;
 
 /// Limit that a layer exceeds.

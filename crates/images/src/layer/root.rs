@@ -13,12 +13,12 @@ use super::whiteout::{self, OverlayAttributes};
 
 /// Follow no symbolic link and stay below the directory.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
-/// Directory by which only names in it are reached.
+/// Directory that is opened only to resolve names below it.
 const PATH_DIRECTORY: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
-/// Directory whose attributes and names are read.
+/// Directory that is opened to read its names and attributes.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC)

@@ -138,7 +138,7 @@ impl Unpacker {
         Ok(directory)
     }
 
-    /// Remembers mode and time of a directory. Paths are bounded together.
+    /// Records mode and time of a directory. Paths are bounded together.
     fn remember_directory(&mut self, path: EntryPath, entry: &Entry) -> Result<(), LayerError> {
         self.directory_paths_bytes += path.bytes().len();
         if self.directory_paths_bytes > DIRECTORY_PATHS_BYTES_MAX {
@@ -181,7 +181,7 @@ impl Unpacker {
         self.set_owner_and_attributes(&directory, entry)
     }
 
-    /// Creates a name by `create`, in place of what an earlier entry has created there.
+    /// Creates a name by `create`. It replaces a file or directory of an earlier entry.
     fn create<T>(
         &mut self,
         parent: &OwnedFd,
@@ -350,7 +350,7 @@ impl Unpacker {
         )?)
     }
 
-    /// Hides what lower layers have in the directory of the entry.
+    /// Hides the content of lower layers in the directory of the entry.
     fn hide_lower(&mut self, path: &EntryPath) -> Result<(), RootError> {
         let directory = self.root.open_directory(path.parent())?;
         Ok(self.root.set_opaque(&directory)?)

@@ -16,13 +16,13 @@ use crate::layer::archive::{Archive, EntryKind};
 use crate::layer::compression::Decompressed;
 use crate::layer::limits::{ARCHIVE_BYTES_MAX, Limits};
 
-/// Members of an archive: some 100 layers and documents for each of some 100 images.
+/// Maximum number of members of an archive: some 100 layers and documents for each of some 100 images.
 const MEMBERS_MAX: usize = 100_000;
-/// Bytes of the names of all members together.
+/// Maximum number of bytes of the names of all members together.
 const MEMBER_NAMES_BYTES_MAX: usize = 16 << 20;
-/// Links from one member to another that are followed. Docker links each layer once.
+/// Maximum number of links from one member to another that are followed. Docker links each layer once.
 const LINKS_MAX: usize = 4;
-/// Bytes at the start of an archive that tell its compression.
+/// Bytes at the start of an archive that identify its compression.
 const MAGIC_BYTES: usize = 4;
 
 /// Members of an archive or directory.
@@ -208,8 +208,8 @@ impl Read for MemberReader {
             Self::File(file) => file.read(buffer),
             Self::Section { file, position, end } => {
                 let rest = usize::try_from(*end - *position).unwrap_or(usize::MAX);
-                let wanted = rest.min(buffer.len());
-                let read = file.read_at(&mut buffer[..wanted], *position)?;
+                let requested = rest.min(buffer.len());
+                let read = file.read_at(&mut buffer[..requested], *position)?;
                 *position += read as u64;
                 Ok(read)
             }

@@ -16,6 +16,7 @@ use crate::reference::Reference;
 
 const LIST: &str = "manifest.json";
 
+/// An image in `manifest.json`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct ListEntry {

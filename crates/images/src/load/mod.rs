@@ -26,9 +26,9 @@ use crate::store::{ImageDigests, ImageStore, StoreError, VerifiedContent};
 
 use content::Content;
 
-/// Layers that are unpacked at the same time. More would wait for the disk.
+/// Maximum number of layers that are unpacked at the same time. More would wait for the disk.
 const CONCURRENT_LAYERS_MAX: usize = 3;
-/// Attempts to store an image, if another process removes its layers meanwhile.
+/// Maximum number of attempts to store an image, if another process removes its layers meanwhile.
 const COMMIT_ATTEMPTS_MAX: usize = 3;
 
 /// Reason why an archive is not loaded.
@@ -102,6 +102,7 @@ pub struct LoadSource {
     name: Option<Reference>,
 }
 
+/// Kind of a source.
 pub(crate) enum LoadSourceKind {
     Path(PathBuf),
     Stream(Box<dyn Read + Send>),

@@ -16,11 +16,12 @@ use super::hosts::{Host, authority};
 use super::response::bounded_body;
 use crate::text::printable;
 
-/// Bytes of the response of a token server.
+/// Maximum number of bytes of the response of a token server.
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
 /// Name of this client for token servers.
 const CLIENT_ID: &str = "portolan";
 
+/// Response of a token server.
 #[derive(Deserialize)]
 struct TokenResponse {
     #[serde(default)]
@@ -58,6 +59,7 @@ pub(super) async fn authorize(
     }
 }
 
+/// Requests a token for the repository from the token server at `realm`.
 async fn token(
     client: &Client,
     host: &Host,

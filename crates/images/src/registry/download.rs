@@ -15,9 +15,9 @@ use crate::digest::{Digest, DigestHasher};
 use crate::manifest::Descriptor;
 use crate::store::{LockedFile, StoreError};
 
-/// Attempts in a row without a new byte.
+/// Maximum number of attempts in a row without a new byte.
 const ATTEMPTS_WITHOUT_DATA_MAX: u32 = 5;
-/// Attempts for one layer on one host. A layer of 10 GiB survives a cut for each 200 MiB.
+/// Maximum number of attempts for one layer on one host. A layer of 10 GiB survives a cut for each 200 MiB.
 const ATTEMPTS_MAX: u32 = 50;
 /// Delay before the second attempt in a row without a new byte. It doubles with each one.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
@@ -84,7 +84,7 @@ impl<'a> PartialLayer<'a> {
         })
     }
 
-    /// Downloads what is missing from a host, and verifies the whole.
+    /// Downloads the missing bytes from a host, and verifies the whole.
     pub(super) async fn complete_from(
         &mut self,
         session: &Session,
@@ -100,7 +100,7 @@ impl<'a> PartialLayer<'a> {
         }
     }
 
-    /// Downloads what is missing from a host, and verifies the whole. Content with another digest is dropped.
+    /// Downloads the missing bytes from a host, and verifies the whole. Content with another digest is dropped.
     async fn complete_once_from(
         &mut self,
         session: &Session,
@@ -209,7 +209,7 @@ impl<'a> PartialLayer<'a> {
         Ok(())
     }
 
-    /// Drops what was downloaded.
+    /// Drops the downloaded bytes.
     async fn restart(&mut self) -> Result<(), PullError> {
         let restart = async {
             self.file.flush().await?;

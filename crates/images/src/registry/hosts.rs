@@ -16,9 +16,9 @@ const DEFAULT_REGISTRY_HOST: &str = "registry-1.docker.io";
 /// Directory for registries that have none.
 const DEFAULT_DIRECTORY: &str = "_default";
 const FILE: &str = "hosts.toml";
-/// Bytes of a `hosts.toml` or of a file with certificates.
+/// Maximum number of bytes of a `hosts.toml` or of a file with certificates.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Mirrors of one registry. Each adds a request to a failing pull.
+/// Maximum number of mirrors of one registry. Each adds a request to a failing pull.
 const MIRRORS_MAX: usize = 16;
 
 /// Reason why the configuration of registries cannot be used.
@@ -67,6 +67,7 @@ pub(super) struct Host {
     pub headers: HeaderMap,
 }
 
+/// The file `hosts.toml`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct File {
@@ -76,6 +77,7 @@ struct File {
     of_server: HostTable,
 }
 
+/// Settings of a host.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct HostTable {
@@ -87,6 +89,7 @@ struct HostTable {
     override_path: bool,
 }
 
+/// A string or a list of strings.
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
 enum OneOrMore {
@@ -143,6 +146,7 @@ pub(super) fn hosts(directory: Option<&Path>, reference: &Reference) -> Result<V
 }
 
 impl HostTable {
+    /// Returns the host at a URL. `mirrored` is the registry that it is a mirror of.
     fn host(&self, url: &str, path: &Path, mirrored: Option<&str>) -> Result<Host, HostsError> {
         let invalid = |reason: String| HostsError::Value {
             path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! The steps of a pull.
+//! The steps of a pull: manifest, configuration, layers and commit.
 
 use std::collections::BTreeMap;
 use std::io::{Seek as _, SeekFrom};
@@ -26,9 +26,9 @@ use crate::manifest::{
 use crate::reference::Reference;
 use crate::store::{ImageDigests, ImageStore, LockedFile, StoreError, VerifiedContent};
 
-/// Layers that are downloaded and unpacked at the same time, as Docker does.
+/// Maximum number of layers that are downloaded and unpacked at the same time, as Docker does.
 const CONCURRENT_LAYERS_MAX: usize = 3;
-/// Attempts to store an image, if another process removes its layers meanwhile.
+/// Maximum number of attempts to store an image, if another process removes its layers meanwhile.
 const COMMIT_ATTEMPTS_MAX: usize = 3;
 /// Time between two checks of a layer that another process downloads.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -57,7 +57,7 @@ impl ImageStore {
     /// Pulls an image from its registry or a mirror. Layers that the store has are not downloaded.
     ///
     /// Credentials are tried for the registries that they name. Several pulls from one repository share the download
-    /// of a layer, also those of other processes. A pull that is dropped keeps what it has downloaded for a day.
+    /// of a layer, also those of other processes. A pull that is dropped keeps the downloaded bytes for a day.
     ///
     /// # Errors
     /// [`PullError`]

@@ -18,11 +18,11 @@ use crate::manifest::ACCEPTED_MEDIA_TYPES;
 use crate::reference::Reference;
 use crate::text::printable;
 
-/// Redirects of one request. Registries redirect once, to a store of objects.
+/// Maximum number of redirects of one request. Registries redirect once, to a store of objects.
 const REDIRECTS_MAX: usize = 5;
-/// Bytes of the body of an error that are read.
+/// Maximum number of bytes of the body of an error that are read.
 const ERROR_BYTES_MAX: u64 = 16 << 10;
-/// Attempts for a request that fails for a passing reason.
+/// Maximum number of attempts for a request that fails for a passing reason.
 const ATTEMPTS_MAX: u32 = 3;
 /// Delay before the second attempt. It doubles with each attempt.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
@@ -43,6 +43,7 @@ struct ErrorBody {
     errors: Vec<ErrorEntry>,
 }
 
+/// An error in the body of a response.
 #[derive(Deserialize)]
 struct ErrorEntry {
     #[serde(default)]

@@ -46,11 +46,13 @@ pub(super) enum Protection {
     IdentityToken,
 }
 
+/// A running registry.
 pub(super) struct TestRegistry {
     pub authority: String,
     state: Arc<State>,
 }
 
+/// Content, faults and requests of the registry.
 struct State {
     authority: String,
     protection: Protection,
@@ -62,6 +64,7 @@ struct State {
     has_cut: AtomicBool,
 }
 
+/// A response, possibly incomplete.
 struct Response {
     status: &'static str,
     headers: Vec<(&'static str, String)>,
@@ -102,7 +105,7 @@ impl TestRegistry {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let state = Arc::clone(&served);
-                // A client that closes its connection is no fault of the registry.
+                // A client that closes its connection does not fail the test.
                 tokio::spawn(async move { state.serve(stream).await.ok() });
             }
         });

@@ -43,7 +43,7 @@ impl ImageStore {
             let read = std::fs::File::open(&path)
                 .and_then(|file| file.take(RECORD_BYTES_MAX).read_to_end(&mut content));
             match read {
-                // The layer lock has ended since.
+                // The layer lock has ended in the meantime.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 read => read.map_err(StoreError::at(&path))?,
             };

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::{ImageStore, StoreError};
 
-/// Attempts to lock a file that other processes delete and create. Each attempt follows a deletion.
+/// Maximum number of attempts to lock a file that other processes delete and create. Each attempt follows a deletion.
 const ATTEMPTS_MAX: usize = 1_000;
 
 /// File with an exclusive lock. The lock ends with the value, or with the process.

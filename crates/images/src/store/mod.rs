@@ -96,7 +96,7 @@ pub enum StoreError {
     InUse {
         /// Name of the image.
         reference: Box<Reference>,
-        /// Program that protects it.
+        /// Program whose container uses the image.
         holder: String,
     },
     /// The name of a holder is not valid as a file name.
@@ -130,6 +130,7 @@ pub struct ImageStore {
     inner: Arc<Inner>,
 }
 
+/// State that all clones of a store share.
 #[derive(Debug)]
 struct Inner {
     directory: PathBuf,

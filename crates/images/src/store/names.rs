@@ -1,4 +1,4 @@
-//! Records of names.
+//! Records on disk of the names of images, each with its digests.
 
 use std::collections::BTreeMap;
 use std::fs::{self, FileTimes};
@@ -13,7 +13,7 @@ use crate::digest::Digest;
 use crate::image::Image;
 use crate::reference::Reference;
 
-/// Bytes of a record: some 127 digests.
+/// Maximum number of bytes of a record: some 127 digests.
 pub(super) const RECORD_BYTES_MAX: u64 = 64 << 10;
 
 /// Digests of the parts of an image.

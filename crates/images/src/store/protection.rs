@@ -7,9 +7,9 @@ use super::names::ImageDigests;
 use super::{ImageStore, StoreError};
 use crate::image::ImageId;
 
-/// Bytes of the record of one program: hundreds of images.
+/// Maximum number of bytes of the record of one program: hundreds of images.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
-/// Characters of the name of a holder.
+/// Maximum number of characters of the name of a holder.
 const HOLDER_LENGTH_MAX: usize = 64;
 
 impl ImageStore {
@@ -19,7 +19,7 @@ impl ImageStore {
     /// Returns the images that the store does not have any more; their containers must not start.
     ///
     /// # Errors
-    /// [`StoreError::Holder`] for a name with other characters than lower-case letters, digits and `-`.
+    /// [`StoreError::Holder`] for a name with characters other than lower-case letters, digits and `-`.
     pub fn protect(&self, holder: &str, images: &BTreeSet<ImageId>) -> Result<BTreeSet<ImageId>, StoreError> {
         let is_character = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if holder.is_empty() || holder.len() > HOLDER_LENGTH_MAX || !holder.bytes().all(is_character) {

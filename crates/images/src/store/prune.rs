@@ -112,7 +112,7 @@ impl ImageStore {
         }
     }
 
-    /// Deletes what processes left behind that exited during a pull, load or removal.
+    /// Deletes the files of processes that exited during a pull, load or removal.
     pub(super) fn collect_leftovers(&self) -> Result<(), StoreError> {
         self.collect_unpacking()?;
         self.collect_downloads(DOWNLOAD_AGE_MAX)?;

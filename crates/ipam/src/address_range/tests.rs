@@ -126,16 +126,16 @@ proptest! {
                     None => prop_assert_eq!(held.len() as u64, size),
                 },
                 1 => {
-                    let wanted = IpAddr::V4(Ipv4Addr::from_bits(0x0a01_0200 + (number % 300) as u32));
-                    let expected = if !range.contains(wanted) {
+                    let requested = IpAddr::V4(Ipv4Addr::from_bits(0x0a01_0200 + (number % 300) as u32));
+                    let expected = if !range.contains(requested) {
                         Err(TakeError::OutOfRange)
-                    } else if held.contains(&wanted) {
+                    } else if held.contains(&requested) {
                         Err(TakeError::Taken)
                     } else {
-                        held.push(wanted);
+                        held.push(requested);
                         Ok(())
                     };
-                    prop_assert_eq!(range.take(wanted), expected);
+                    prop_assert_eq!(range.take(requested), expected);
                 }
                 _ if held.is_empty() => {}
                 _ => {

@@ -367,7 +367,7 @@ impl Pools {
     /// Returns the pools that can satisfy the request, best first.
     fn usable<'s>(&'s self, request: &'s Request<'_>) -> impl Iterator<Item = &'s Arc<str>> {
         self.pools.by_priority().filter(|name| {
-            request.eligible.contains(*name) && request.pool.is_none_or(|wanted| ***name == *wanted)
+            request.eligible.contains(*name) && request.pool.is_none_or(|requested| ***name == *requested)
         })
     }
 

@@ -30,6 +30,7 @@ struct Block {
     taken: OffsetSet,
 }
 
+/// A pool with its blocks.
 #[derive(Clone, Debug)]
 struct Entry {
     pool: Pool,
@@ -94,6 +95,8 @@ impl PoolSet {
         })
     }
 
+    /// Returns the number of all addresses of a pool in a family, and the number of taken ones; `None` if it has no
+    /// range of the family.
     pub(super) fn usage(&self, name: &str, family: Family) -> Option<(u64, u64)> {
         let entry = self.entries.get(name)?;
         let of_family = entry

@@ -39,16 +39,16 @@ impl Default for TestRequest {
     }
 }
 
-fn assign(pools: &mut Pools, holder: &str, asks: &TestRequest) -> Result<Vec<IpAddr>, AssignError> {
+fn assign(pools: &mut Pools, holder: &str, request: &TestRequest) -> Result<Vec<IpAddr>, AssignError> {
     let eligible = pools.names().cloned().collect();
     pools.assign(&Request {
         holder: &holder.into(),
-        families: &asks.families,
-        family_policy: asks.family_policy,
-        addresses: &asks.addresses,
-        pool: asks.pool,
+        families: &request.families,
+        family_policy: request.family_policy,
+        addresses: &request.addresses,
+        pool: request.pool,
         eligible: &eligible,
-        sharing: asks.sharing.clone(),
+        sharing: request.sharing.clone(),
     })
 }
 
@@ -65,15 +65,15 @@ fn two_families() -> Pools {
 #[test]
 fn assigns_and_keeps_the_lowest_free_address() {
     let mut pools = two_families();
-    let asks = TestRequest::default();
-    assert_eq!(assign(&mut pools, "a/a", &asks), Ok(vec![ip("192.0.2.1")]));
-    assert_eq!(assign(&mut pools, "a/b", &asks), Ok(vec![ip("192.0.2.2")]));
-    assert_eq!(assign(&mut pools, "a/b", &asks), Ok(vec![ip("192.0.2.2")]));
+    let request = TestRequest::default();
+    assert_eq!(assign(&mut pools, "a/a", &request), Ok(vec![ip("192.0.2.1")]));
+    assert_eq!(assign(&mut pools, "a/b", &request), Ok(vec![ip("192.0.2.2")]));
+    assert_eq!(assign(&mut pools, "a/b", &request), Ok(vec![ip("192.0.2.2")]));
     let full = AssignError::Exhausted(Family::V4, "four".into());
-    assert_eq!(assign(&mut pools, "a/c", &asks), Err(full));
+    assert_eq!(assign(&mut pools, "a/c", &request), Err(full));
     assert_eq!(pools.usage("four", Family::V4), Some((2, 2)));
     assert!(pools.release("a/a"));
-    assert_eq!(assign(&mut pools, "a/c", &asks), Ok(vec![ip("192.0.2.1")]));
+    assert_eq!(assign(&mut pools, "a/c", &request), Ok(vec![ip("192.0.2.1")]));
 }
 
 #[test]
@@ -154,9 +154,9 @@ fn chooses_eligible_pools_by_priority_and_name() {
             ..pool(&[("203.0.113.1", "203.0.113.9")])
         },
     );
-    let asks = TestRequest::default();
-    assert_eq!(assign(&mut pools, "a/a", &asks), Ok(vec![ip("198.51.100.1")]));
-    assert_eq!(assign(&mut pools, "a/b", &asks), Ok(vec![ip("192.0.2.1")]));
+    let request = TestRequest::default();
+    assert_eq!(assign(&mut pools, "a/a", &request), Ok(vec![ip("198.51.100.1")]));
+    assert_eq!(assign(&mut pools, "a/b", &request), Ok(vec![ip("192.0.2.1")]));
     let by_name = |name| TestRequest {
         pool: Some(name),
         ..TestRequest::default()
@@ -181,7 +181,7 @@ fn chooses_eligible_pools_by_priority_and_name() {
     pools.remove("best");
     pools.remove("four");
     let not_automatic = AssignError::NotAutomatic(Family::V4, "asked".into());
-    assert_eq!(assign(&mut pools, "a/c", &asks), Err(not_automatic));
+    assert_eq!(assign(&mut pools, "a/c", &request), Err(not_automatic));
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn later_pool_excludes_held_addresses() {
 enum Step {
     Assign {
         holder: u8,
-        wanted: Option<u8>,
+        requested: Option<u8>,
         key: Option<u8>,
         port: u16,
     },
@@ -327,9 +327,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         prop::option::of(0u8..2),
         80u16..83,
     )
-        .prop_map(|(holder, wanted, key, port)| Step::Assign {
+        .prop_map(|(holder, requested, key, port)| Step::Assign {
             holder,
-            wanted,
+            requested,
             key,
             port,
         });
@@ -347,8 +347,8 @@ fn address(last: u8) -> IpAddr {
 }
 
 proptest! {
-    /// In every sequence, also over restarts: only holders that agreed share an address, each holder gets what
-    /// the pools have, and the counts are right.
+    /// In every sequence, also over restarts: only holders that agreed share an address, each holder gets the addresses
+    /// that the pools have, and the counts are right.
     #[test]
     fn addresses_are_assigned_once(steps in steps()) {
         let mut pools = Pools::default();
@@ -356,14 +356,14 @@ proptest! {
         let mut model: BTreeMap<u8, (IpAddr, Sharing)> = BTreeMap::new();
         for step in steps {
             match step {
-                Step::Assign { holder, wanted, key, port } => {
+                Step::Assign { holder, requested, key, port } => {
                     let sharing = Sharing::new(key.map(|key| key.to_string()), [(6, port)], None);
-                    let asks = TestRequest {
-                        addresses: wanted.map(address).into_iter().collect(),
+                    let request = TestRequest {
+                        addresses: requested.map(address).into_iter().collect(),
                         sharing: sharing.clone(),
                         ..TestRequest::default()
                     };
-                    match assign(&mut pools, &holder.to_string(), &asks) {
+                    match assign(&mut pools, &holder.to_string(), &request) {
                         Ok(given) => {
                             prop_assert_eq!(given.len(), 1);
                             let in_pool = |(first, last): &(u8, u8)| (address(*first)..=address(*last)).contains(&given[0]);

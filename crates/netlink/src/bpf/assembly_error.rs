@@ -1,7 +1,7 @@
-//! Errors of the assembler.
+//! Reasons why the assembler rejects an eBPF program.
 
-/// Maximum of instructions that the kernel accepts from a process without CAP_BPF, and far more than a program here
-/// needs.
+/// Maximum number of instructions that the kernel accepts from a process without CAP_BPF, and far more than a program
+/// here needs.
 pub(super) const INSTRUCTIONS_MAX: usize = 4_096;
 
 /// Failure to assemble a program, which is a defect of the program.

@@ -45,7 +45,7 @@ pub struct MapShape {
     pub key_bytes: u32,
     /// Size of a value, a multiple of 8.
     pub value_bytes: u32,
-    /// Maximum of elements.
+    /// Maximum number of elements.
     pub elements_max: u32,
 }
 

@@ -30,7 +30,7 @@ pub(super) enum Command {
 ///
 /// # Safety
 ///
-/// Pointers in the attributes are valid for what the command reads and writes through them.
+/// Pointers in the attributes are valid for the bytes that the command reads and writes through them.
 pub(super) unsafe fn bpf<T>(
     command: Command,
     operation: &'static str,

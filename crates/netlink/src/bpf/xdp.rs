@@ -16,7 +16,7 @@ const ATTACH_TYPE: u32 = 37;
 const BY_DRIVER: u32 = 1 << 2;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`: the kernel executes the decisions of the program.
 const LIVE_FRAMES: u32 = 1 << 1;
-/// Room for the bytes that a program adds to a frame.
+/// Maximum number of bytes that a program adds to a frame.
 const ADDED_BYTES_MAX: usize = 256;
 
 /// Decision about a frame (`enum xdp_action`).

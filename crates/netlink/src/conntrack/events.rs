@@ -70,7 +70,7 @@ impl Events {
     ///
     /// # Errors
     ///
-    /// The error of the socket. Lost events are no error.
+    /// The error of the socket. Lost events are not an error.
     pub fn read(&mut self, events_max: usize, mut each: impl FnMut(&Event)) -> io::Result<EventRead> {
         let mut result = EventRead::default();
         while result.events < events_max {

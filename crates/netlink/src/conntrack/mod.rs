@@ -306,7 +306,7 @@ impl Conntrack {
         listed.ok_or(ConntrackError::Inconsistent)
     }
 
-    /// Returns the current state of a flow; `None` if its entry is gone or belongs to another flow.
+    /// Returns the current state of a flow; `None` if its entry no longer exists or belongs to another flow.
     ///
     /// # Errors
     ///

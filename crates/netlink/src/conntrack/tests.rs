@@ -224,11 +224,11 @@ fn deleted_conntrack_entries_are_gone() {
         });
         let stale = stale.expect("a list");
         assert_eq!(answered_by(&stale), ["10.244.2.2:5353"]);
-        let now = conntrack.current(&stale[0]).expect("it is looked for");
+        let now = conntrack.current(&stale[0]).expect("a lookup");
         assert_eq!(now.map(|flow| flow.original), Some(stale[0].original));
         assert!(conntrack.delete(&stale[0]).expect("a deleted entry"));
-        assert_eq!(conntrack.current(&stale[0]).expect("it is looked for"), None);
-        assert!(!conntrack.delete(&stale[0]).expect("it is gone"));
+        assert_eq!(conntrack.current(&stale[0]).expect("a lookup"), None);
+        assert!(!conntrack.delete(&stale[0]).expect("a missing entry"));
         let left = conntrack.flows(Family::V4, UDP, |_| true).expect("a list");
         assert_eq!(answered_by(&left), ["10.244.2.3:5353"]);
     });
@@ -247,7 +247,7 @@ fn finds_original_destinations() {
         let mut find = |client: &str, here: &str| {
             conntrack
                 .original_destination(UDP, at(client), at(here))
-                .expect("it is looked for")
+                .expect("a lookup")
         };
         assert_eq!(
             find("[fd00::3]:4000", "[fd00::2]:5353"),

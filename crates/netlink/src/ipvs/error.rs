@@ -1,4 +1,4 @@
-//! Errors of IPVS.
+//! Reasons why an IPVS request fails.
 
 use std::io;
 

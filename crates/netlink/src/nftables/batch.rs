@@ -1,4 +1,4 @@
-//! Encoding of transactions.
+//! Encoding of transactions: tables, chains, rules, sets and elements.
 
 use crate::message::{NestedAttribute, Writer, messages};
 

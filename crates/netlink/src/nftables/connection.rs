@@ -12,7 +12,8 @@ use super::set::Set;
 use super::table::{Chain, Rule, Table};
 use super::wire;
 
-/// Attempts of a transaction that the kernel requests to repeat, after a signal or for loading a module.
+/// Maximum number of attempts of a transaction that the kernel requests to repeat, after a signal or for loading a
+/// module.
 const COMMIT_ATTEMPTS_MAX: usize = 8;
 /// Errno of a transaction for another generation; the kernel uses it here only.
 const ERESTART: i32 = 85;

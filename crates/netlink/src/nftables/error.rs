@@ -1,4 +1,4 @@
-//! Errors of nftables.
+//! Reasons why nftables cannot be read, or why a batch is refused.
 
 use std::fmt;
 use std::io;

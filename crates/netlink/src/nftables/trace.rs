@@ -16,13 +16,14 @@ use super::wire;
 
 /// `NFNLGRP_NFTRACE`.
 const GROUP: u32 = 9;
-/// Maximum of Events that one call returns. A packet meets a few dozen rules of Portolan, and some hundreds of others.
+/// Maximum number of trace events that one call returns. A packet meets a few dozen rules of Portolan, and several
+/// hundred rules of other programs.
 const EVENTS_MAX: usize = 4_096;
-/// Maximum of datagrams that one call reads. Other programs can trace at the same time.
+/// Maximum number of datagrams that one call reads. Other programs can trace at the same time.
 const DATAGRAMS_MAX: usize = 16_384;
 /// Priority of the chains: before the conntrack hook (`NF_IP_PRI_CONNTRACK`), and before those of `raw`.
 const PRIORITY: i32 = -350;
-/// Registers of the rules.
+/// Register of the rules.
 const VALUE: Register = Register::at(0);
 
 /// Packets to trace: those of one flow, in the direction from its client.
@@ -177,9 +178,9 @@ impl PacketTracer {
         }
     }
 
-    /// Returns the events of the first packet of the flow, which arrive within `timeout`. Events of the own table, and of
-    /// retransmissions, are left out. The kernel sends events before the packet goes on, so no time is needed for a
-    /// packet that has a response.
+    /// Returns the events of the first packet of the flow, which arrive within `timeout`. Events of Portolan's table,
+    /// and of retransmissions, are left out. The kernel sends events before the packet goes on, so no time is needed
+    /// for a packet that has a response.
     ///
     /// # Errors
     ///

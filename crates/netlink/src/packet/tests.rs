@@ -23,7 +23,9 @@ fn socket_receives_selected_frames_only() {
         connection.add_veth(&near, &far, None).expect("a pair");
         let [near, far] = [&near, &far].map(|name| {
             let link = connection.link_index(name).expect("a link");
-            connection.change_link(link, &LinkChange::up()).expect("up");
+            connection
+                .change_link(link, &LinkChange::up())
+                .expect("a link that is up");
             link
         });
         let links = connection.links().expect("links");

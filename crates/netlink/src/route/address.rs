@@ -1,4 +1,4 @@
-//! Addresses of links.
+//! Addresses of links: listing, assignment and removal.
 
 use std::net::IpAddr;
 

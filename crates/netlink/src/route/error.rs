@@ -1,4 +1,4 @@
-//! Errors of rtnetlink.
+//! Reasons why an rtnetlink request fails.
 
 use std::io;
 

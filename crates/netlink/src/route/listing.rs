@@ -14,7 +14,7 @@ use crate::message::{Attribute, attributes};
 const FIXED_BYTES: usize = 12;
 /// Size of `struct rtnexthop` in bytes.
 const NEXT_HOP_BYTES: usize = 8;
-/// Maximum of next hops of one route that are listed.
+/// Maximum number of next hops of one route that are listed.
 const NEXT_HOPS_MAX: usize = 64;
 
 /// A route with one of its next hops. A route with several next hops is listed several times.
@@ -132,6 +132,7 @@ pub(super) fn parse(part: &[u8]) -> Option<Vec<ListedRoute>> {
     Some(hops.into_iter().map(route).collect())
 }
 
+/// Next hop of a route.
 #[derive(Clone, Copy, Default)]
 struct NextHop {
     gateway: Option<IpAddr>,

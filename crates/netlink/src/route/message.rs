@@ -1,4 +1,4 @@
-//! Requests of rtnetlink.
+//! Requests of rtnetlink as bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

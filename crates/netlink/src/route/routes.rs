@@ -1,4 +1,4 @@
-//! Routes.
+//! Routes: listing, creation and deletion.
 
 use std::net::IpAddr;
 

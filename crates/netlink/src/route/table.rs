@@ -1,4 +1,4 @@
-//! Routing tables.
+//! Identifiers of routing tables.
 
 /// Number of a routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -20,10 +20,10 @@ fn name(text: &str) -> LinkName {
 
 #[test]
 fn rejects_link_names_that_kernel_rejects() {
-    for bad in ["", ".", "..", "a b", "a/b", "a:b", "sixteen-bytes-xx", "tab\t"] {
+    for invalid in ["", ".", "..", "a b", "a/b", "a:b", "sixteen-bytes-xx", "tab\t"] {
         assert!(
-            matches!(bad.parse::<LinkName>(), Err(RouteError::Name { .. })),
-            "{bad:?}"
+            matches!(invalid.parse::<LinkName>(), Err(RouteError::Name { .. })),
+            "{invalid:?}"
         );
     }
     assert_eq!(name("fifteen-bytes-x").as_str().len(), NAME_BYTES_MAX);
@@ -51,6 +51,26 @@ fn truncated_messages_decode_without_panic() {
         (whole.name.as_str(), whole.mtu_bytes, whole.is_up),
         ("eth0", 1500, true)
     );
+}
+
+#[test]
+fn links_have_the_port_of_their_encapsulation() {
+    let link = |kind: &str, attribute: u16| {
+        let mut request = Request::new(libc::RTM_NEWLINK, 0, &ifinfomsg(7, 1, 0));
+        request.nested(libc::IFLA_LINKINFO, |info| {
+            info.text(libc::IFLA_INFO_KIND, kind);
+            info.nested(libc::IFLA_INFO_DATA, |data| {
+                data.attribute(attribute, &8472_u16.to_be_bytes());
+            });
+        });
+        link::parse(&request.finish(1)[16..]).unwrap().encapsulation_port
+    };
+    let kinds = [("vxlan", 15), ("geneve", 5), ("bareudp", 1)];
+    for (kind, attribute) in kinds {
+        assert_eq!(link(kind, attribute), Some(8472), "{kind}");
+    }
+    assert_eq!(link("vxlan", 5), None);
+    assert_eq!(link("bridge", 15), None);
 }
 
 #[test]

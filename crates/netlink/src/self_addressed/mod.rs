@@ -1,8 +1,9 @@
 //! UDP datagrams to an address of this host that a neighbour returns (raw(7), packet(7)).
 //!
-//! The kernel looks up the route to the neighbour, and the header has the own address as source and destination. The
-//! forwarding of the neighbour returns the datagram. A packet socket receives it: the IPv4 stack of this host drops it,
-//! because its source is a local address. The IPv6 stack would answer that the port is closed, so a socket has the port.
+//! The kernel looks up the route to the neighbour, and the header has the address of this node as source and
+//! destination. The forwarding of the neighbour returns the datagram. A packet socket receives it: the IPv4 stack of
+//! this host drops it, because its source is a local address. The IPv6 stack would answer that the port is closed, so a
+//! socket has the port.
 
 use std::io;
 use std::mem;

@@ -16,7 +16,7 @@ const UDP_BYTES: usize = 8;
 const UDP: u8 = 17;
 /// Hops of a sent datagram. Each router takes one.
 const HOPS: u8 = 255;
-/// Least hops of a returned datagram: the neighbour itself has forwarded it.
+/// Minimum number of hops of a returned datagram: the neighbour itself has forwarded it.
 const HOPS_MIN: u32 = 254;
 /// Type of service, or traffic class: internetwork control (RFC 2474).
 const TYPE_OF_SERVICE: u8 = 0xc0;

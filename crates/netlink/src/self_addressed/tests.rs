@@ -50,7 +50,9 @@ fn neighbour_returns_datagrams_only_while_it_forwards() {
             (&mut there, &far, ["10.9.0.2/24", "fd00:9::2/64"]),
         ] {
             let link = connection.link_index(name).expect("a link");
-            connection.change_link(link, &LinkChange::up()).expect("up");
+            connection
+                .change_link(link, &LinkChange::up())
+                .expect("a link that is up");
             for address in addresses {
                 connection
                     .add_address(link, address.parse().expect("a network"))

@@ -30,7 +30,7 @@ fn timestamps_are_known_after_close() {
             drop(listener.accept().expect("accepted"));
             assert_eq!(client.read(&mut [0]).expect("read to the end"), 0);
             client.shutdown(Shutdown::Both).expect("ended");
-            assert!(client.peer_addr().is_err(), "it is over");
+            assert!(client.peer_addr().is_err(), "the connection has ended");
             assert_eq!(
                 has_timestamps(client.as_fd()).expect("a TCP socket"),
                 has_timestamps_now

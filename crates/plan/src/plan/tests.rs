@@ -360,7 +360,7 @@ fn older_service_owns_contested_frontend() {
 }
 
 #[test]
-fn irrelevant_updates_are_no_change() {
+fn irrelevant_updates_are_not_changes() {
     let mut plan = Plan::new(settings());
     plan.apply_service(&simple("a", "10.96.0.9", ""));
     assert!(plan.take_changes().needs_full_write);

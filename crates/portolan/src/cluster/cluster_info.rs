@@ -82,12 +82,14 @@ struct Kubeconfig {
     clusters: Vec<NamedCluster>,
 }
 
+/// Entry of the list of clusters.
 #[derive(Serialize, Deserialize)]
 struct NamedCluster {
     name: String,
     cluster: Cluster,
 }
 
+/// Address and certificate authority of a cluster.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Cluster {

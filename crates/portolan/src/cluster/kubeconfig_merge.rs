@@ -72,7 +72,7 @@ pub(crate) enum MergeError {
     },
 }
 
-/// Returns the path of a user's kubeconfig: the given one, or the default of `kubectl`.
+/// Returns the path of a user's kubeconfig: the configured one, or the default of `kubectl`.
 ///
 /// # Errors
 ///

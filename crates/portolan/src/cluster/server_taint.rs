@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[cfg(test)]
 mod tests;
 
-/// Attempts to write the Node after conflicts.
+/// Maximum number of attempts to write the Node after conflicts.
 const ATTEMPTS_MAX: usize = 10;
 
 /// Returns upstream's taint of control-plane nodes.

@@ -61,9 +61,9 @@ enum DownError {
          remove its rules, links and routes", directory.display()
     )]
     OtherRunning { directory: PathBuf, pid: u32 },
-    #[error("--purge: {} is no data directory of portolan: it has no file up.lock", .0.display())]
+    #[error("--purge: {} is not a data directory of portolan: it has no file up.lock", .0.display())]
     NoDataDirectory(PathBuf),
-    #[error("{} is no data directory of portolan: it has no file up.lock; use --force to ignore this", .0.display())]
+    #[error("{} is not a data directory of portolan: it has no file up.lock; use --force to ignore this", .0.display())]
     OtherDirectory(PathBuf),
     #[error("{0} objects not removed; run the command again")]
     Incomplete(usize),

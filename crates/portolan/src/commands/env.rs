@@ -153,6 +153,7 @@ async fn capacity(client: &Client, pod: &Pod) -> Result<Capacity, CommandError> 
     })
 }
 
+/// List of Services.
 #[derive(Deserialize)]
 struct List {
     items: Vec<Service>,

@@ -30,7 +30,7 @@ use crate::{output, runtime, shutdown};
 
 /// Name of standard input for --token-file.
 const STANDARD_INPUT: &str = "-";
-/// Maximum of bytes of a token file. A token has about a hundred characters.
+/// Maximum number of bytes of a token file. A token has about a hundred characters.
 const TOKEN_BYTES_MAX: u64 = 4_096;
 
 /// Flags of `portolan join`.
@@ -165,7 +165,7 @@ impl Flags {
         .into())
     }
 
-    /// Returns true if a token is given. The token file of a node that has joined may be gone.
+    /// Returns true if a token is given. The token file of a node that has joined may be deleted.
     fn has_token(&self) -> bool {
         let exists = |file: &PathBuf| file.as_os_str() == STANDARD_INPUT || file.exists();
         self.token.is_some() || self.token_file.as_ref().is_some_and(exists)

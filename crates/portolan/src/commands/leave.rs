@@ -77,6 +77,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Settings of the removal of this host from its cluster.
 struct Departure<'f> {
     flags: &'f Flags,
     membership: Membership,

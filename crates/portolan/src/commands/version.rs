@@ -1,4 +1,4 @@
-//! `portolan version`.
+//! `portolan version`: prints the version of the binary.
 
 use std::process::ExitCode;
 

@@ -54,6 +54,6 @@ impl DnsClientFlags {
     fn apply_limits(&self, config: &mut dns::Config) {
         config.responses_per_second_max = self.responses_per_second;
         config.refusals_per_second_max = self.refusals_per_second;
-        config.udp_octets_max = usize::from(self.udp_size_max);
+        config.udp_bytes_max = usize::from(self.udp_size_max);
     }
 }

@@ -20,7 +20,7 @@ const SERVICE_LOG_QUOTA_MIB_DEFAULT: u64 = 256;
 /// Flags of the connection limits of an edge.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ShareFlags {
-    /// Open connections of the edge, at most; 0 for what the limit of open files allows
+    /// Open connections of the edge, at most; 0 for as many as the limit of open files allows
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub edge_connections_max: usize,
     /// Percentage of these connections for one Service, at most; competing Services get equal parts

@@ -16,7 +16,7 @@ pub(crate) struct TrafficFlags {
     /// Time between two samples, from 100ms to 20s
     #[arg(long, default_value = "1s", value_name = "DURATION", value_parser = duration)]
     pub interval: Duration,
-    /// Read connection tracking of this host only [default: ask all nodes through the API server, or read this host
+    /// Read connection tracking of this host only [default: query all nodes through the API server, or read this host
     /// if the API server has no reports of nodes]
     #[arg(long)]
     pub local: bool,
@@ -46,7 +46,7 @@ impl TrafficFlags {
             return Ok(());
         }
         Err(UsageError(format!(
-            "--interval must be from {INTERVAL_MIN:?} to {INTERVAL_MAX:?}, not {:?}",
+            "--interval must be from {INTERVAL_MIN:?} to {INTERVAL_MAX:?}, found {:?}",
             self.interval
         )))
     }

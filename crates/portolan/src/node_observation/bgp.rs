@@ -13,7 +13,7 @@ use super::sockets::{self, Socket};
 
 /// Port of BGP.
 const BGP_PORT: u16 = 179;
-/// Maximum of connections that are read.
+/// Maximum number of connections that are read.
 const CONNECTIONS_MAX: usize = 1_000;
 const ESTABLISHED: &str = "established";
 /// States of a session that is open, or that is being opened. Others belong to former connections.

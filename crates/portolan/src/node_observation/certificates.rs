@@ -14,13 +14,14 @@ use x509_parser::pem::Pem;
 use super::processes::{Process, open_regular};
 use crate::flags::values::DATA_DIRECTORY;
 
-/// Maximum of bytes of a file that are read.
+/// Maximum number of bytes of a file that are read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Maximum of certificates.
+/// Maximum number of certificates.
 const CERTIFICATES_MAX: usize = 200;
-/// Maximum of files of one directory that are read.
+/// Maximum number of files of one directory that are read.
 const FILES_MAX: usize = 200;
-/// Maximum of data directories and kubeconfigs that arguments of processes name. A host runs a handful of components.
+/// Maximum number of data directories and kubeconfigs that arguments of processes name. A host runs a handful of
+/// components.
 const NAMED_MAX: usize = 32;
 /// Files with certificates, and directories whose files are read.
 const PATHS: [&str; 8] = [

@@ -6,7 +6,7 @@ use super::sysctls::text_of;
 
 /// Domain by default.
 const DEFAULT: &str = "cluster.local";
-/// Maximum of processes that are read.
+/// Maximum number of processes that are read.
 const PROCESSES_MAX: usize = 32;
 
 /// Returns the domain that the search list of a Pod has, or the default.

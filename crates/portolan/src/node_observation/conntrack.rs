@@ -12,13 +12,13 @@ use super::cluster::{Cluster, frontend_addresses};
 use super::gap::{Gaps, ReadFailure};
 use super::sysctls::read_text;
 
-/// Maximum of flows to endpoints of Services.
+/// Maximum number of flows to endpoints of Services.
 const FLOWS_MAX: usize = 1_000;
-/// Maximum of flows to other destinations. These are of interest, because endpoints may have left.
+/// Maximum number of flows to other destinations. These are of interest, because endpoints may have left.
 const OTHER_FLOWS_MAX: usize = 1_000;
-/// Maximum of counts of masqueraded connections.
+/// Maximum number of counts of masqueraded connections.
 const MASQUERADED_MAX: usize = 50;
-/// Maximum of different masqueraded destinations that are counted.
+/// Maximum number of different masqueraded destinations that are counted.
 const COUNTS_MAX: usize = 100_000;
 /// Protocols with ports, by their numbers in the IP header.
 const PROTOCOLS: [(u8, TransportProtocol); 3] = [
@@ -139,6 +139,7 @@ pub(super) fn read(
     })
 }
 
+/// Flows that were read.
 #[derive(Debug, Default)]
 struct Flows {
     flows: Vec<observation::Flow>,

@@ -14,7 +14,7 @@ const FIREWALLD: &str = "firewalld";
 const TRUSTED_ZONE: &str = "_trusted";
 /// Offset and length of the source address in an IPv4 and in an IPv6 header.
 const SOURCES: [(u32, usize); 2] = [(12, 4), (8, 16)];
-/// Maximum of rules of firewalld that are read.
+/// Maximum number of rules of firewalld that are read.
 const RULES_MAX: usize = 10_000;
 
 /// Returns the firewall programs of this node.

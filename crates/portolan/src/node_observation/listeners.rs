@@ -12,11 +12,11 @@ use super::pods::PodNamespace;
 use super::processes::Process;
 use super::sockets::{self, Socket};
 
-/// Maximum of listeners of one namespace, so that one Pod cannot fill the observation.
+/// Maximum number of listeners of one namespace, so that one Pod cannot fill the observation.
 const OF_NAMESPACE_MAX: usize = 1_000;
-/// Maximum of listeners of a node with its Pods, which bounds the size of the observation.
+/// Maximum number of listeners of a node with its Pods, which bounds the size of the observation.
 const LISTENERS_MAX: usize = 5_000;
-/// Maximum of open files that are compared with sockets, which bounds the time of the observation.
+/// Maximum number of open files that are compared with sockets, which bounds the time of the observation.
 const FILES_MAX: usize = 500_000;
 /// Time for the search of processes, at most: a node can have millions of open files.
 const SEARCH_TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -58,8 +58,8 @@ pub(super) fn read(processes: &[Process], pods: &[PodNamespace]) -> Result<Liste
     }
     is_truncated |= found.len() > LISTENERS_MAX;
     found.truncate(LISTENERS_MAX);
-    let wanted: HashSet<u64> = found.iter().map(|(_, socket)| socket.inode).collect();
-    let owners = owners(processes, &wanted);
+    let requested: HashSet<u64> = found.iter().map(|(_, socket)| socket.inode).collect();
+    let owners = owners(processes, &requested);
     Ok(Listeners {
         listeners: listeners(&found, processes, &owners),
         inspected_pods,
@@ -95,12 +95,12 @@ fn listeners(
 }
 
 /// Returns the positions of the processes that have sockets open, by inode. Without root, only those of the user.
-pub(super) fn owners(processes: &[Process], wanted: &HashSet<u64>) -> HashMap<u64, usize> {
+pub(super) fn owners(processes: &[Process], requested: &HashSet<u64>) -> HashMap<u64, usize> {
     let start = Instant::now();
     let mut owners = HashMap::new();
     let mut files = 0;
     for (position, process) in processes.iter().enumerate() {
-        if owners.len() == wanted.len() || files >= FILES_MAX || start.elapsed() > SEARCH_TIMEOUT {
+        if owners.len() == requested.len() || files >= FILES_MAX || start.elapsed() > SEARCH_TIMEOUT {
             break;
         }
         let Ok(entries) = fs::read_dir(process.directory("fd")) else {
@@ -109,7 +109,7 @@ pub(super) fn owners(processes: &[Process], wanted: &HashSet<u64>) -> HashMap<u6
         for entry in entries.flatten() {
             files += 1;
             let inode = socket_of(&entry);
-            if let Some(inode) = inode.filter(|inode| wanted.contains(inode)) {
+            if let Some(inode) = inode.filter(|inode| requested.contains(inode)) {
                 owners.entry(inode).or_insert(position);
             }
         }

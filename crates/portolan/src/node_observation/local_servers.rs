@@ -15,7 +15,7 @@ use super::listeners::has_open;
 use super::processes::Process;
 use super::sockets::{self, Socket};
 
-/// Maximum of TCP listeners that are read. Servers of other listeners receive no query.
+/// Maximum number of TCP listeners that are read. Servers of other listeners receive no query.
 const LISTENERS_MAX: usize = 10_000;
 
 /// TCP listeners in the network namespace of this process.
@@ -31,7 +31,7 @@ pub(super) struct LocalServers {
 
 impl LocalServers {
     /// Reads the listeners. `namespace` is the network namespace of this process. Parts that cannot be read are
-    /// absent, so their servers are not asked.
+    /// absent, so their servers are not queried.
     pub(super) fn read(namespace: u64) -> Self {
         let is_server = |socket: &Socket| socket.protocol == TransportProtocol::Tcp && socket.is_listener();
         let directory = Path::new("/proc/thread-self/net");

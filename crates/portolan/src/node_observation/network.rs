@@ -8,11 +8,11 @@ use netlink::route::{self, Connection, LinkIndex};
 use super::gap::{Gaps, ReadFailure};
 use super::pods::PodNamespace;
 
-/// Maximum of links.
+/// Maximum number of links.
 const LINKS_MAX: usize = 2_000;
-/// Maximum of routes.
+/// Maximum number of routes.
 const ROUTES_MAX: usize = 20_000;
-/// Maximum of neighbours.
+/// Maximum number of neighbours.
 const NEIGHBOURS_MAX: usize = 5_000;
 
 /// Links, routes and neighbours of this network namespace.

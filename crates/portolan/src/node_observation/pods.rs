@@ -11,7 +11,7 @@ use super::cluster::PodAddresses;
 use super::gap::ReadFailure;
 use super::processes::Process;
 
-/// Maximum of network namespaces that are entered: four times the Pods of a node by default.
+/// Maximum number of network namespaces that are entered: four times the Pods of a node by default.
 const NAMESPACES_MAX: usize = 512;
 
 /// Network namespace of a Pod.
@@ -93,6 +93,7 @@ pub(super) fn find(
     }
 }
 
+/// Entered network namespace of a Pod, with its addresses and links.
 struct Entered {
     namespace: NetworkNamespace,
     addresses: Vec<IpAddr>,
@@ -122,7 +123,7 @@ fn is_gone(failure: &ReadFailure) -> bool {
     }
 }
 
-/// Returns the Pod with one of these addresses. Pods of other nodes are no candidates.
+/// Returns the Pod with one of these addresses. Pods of other nodes are not candidates.
 fn pod_of(addresses: &[IpAddr], pods: &[PodAddresses], node_name: &str) -> Option<PodName> {
     let mut candidates = pods
         .iter()

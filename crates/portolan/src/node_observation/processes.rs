@@ -9,9 +9,9 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2
 
 use super::gap::ReadFailure;
 
-/// Maximum of processes that are read: the default of `kernel.pid_max`.
+/// Maximum number of processes that are read: the default of `kernel.pid_max`.
 const PROCESSES_MAX: usize = 32_768;
-/// Maximum of bytes of arguments of a process that are read.
+/// Maximum number of bytes of arguments of a process that are read.
 const ARGUMENTS_BYTES_MAX: u64 = 64 << 10;
 
 /// A process.

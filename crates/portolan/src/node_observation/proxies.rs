@@ -20,7 +20,7 @@ use crate::status_client::{self, StatusError};
 
 /// Time for a response of a proxy.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(800);
-/// Maximum of proxies of a node.
+/// Maximum number of proxies of a node.
 const PROXIES_MAX: usize = 16;
 /// Default ports of kube-proxy, which Portolan has, too.
 const HEALTH_PORT: u16 = 10_256;
@@ -64,7 +64,7 @@ pub(super) fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<Runn
         .filter(is_here)
         .filter_map(|process| Some((process, program(process)?)));
     let found: Vec<(&Process, Program)> = found.take(PROXIES_MAX).collect();
-    // Proxies that do not respond take the whole timeout, so they are asked at the same time.
+    // Proxies that do not respond take the whole timeout, so they are queried at the same time.
     std::thread::scope(|scope| {
         let threads: Vec<_> = found
             .iter()
@@ -129,12 +129,12 @@ fn observe(
     match program {
         Program::Portolan | Program::KubeProxy => {
             let own = Endpoints::of(process, file_configuration(process).as_ref());
-            let ask = |address: Option<SocketAddr>, path: &str| {
+            let read = |address: Option<SocketAddr>, path: &str| {
                 let address = address.filter(|address| servers.is_answered_by(*address, process))?;
                 Some(status_client::read_text(address, path, RESPONSE_TIMEOUT))
             };
-            observed.healthy = healthy(&|path| ask(own.health, path));
-            let text = |path: &str| ask(own.metrics, path)?.ok();
+            observed.healthy = healthy(&|path| read(own.health, path));
+            let text = |path: &str| read(own.metrics, path)?.ok();
             configuration = text("/configz")
                 .and_then(|text| parse_configz(&text))
                 .or_else(|| file_configuration(process))
@@ -199,16 +199,16 @@ fn listen_address(text: Option<String>, port: u16) -> Option<SocketAddr> {
 }
 
 /// Returns the response of the health server. `/livez` does not depend on the Node; older versions lack it.
-fn healthy(ask: &dyn Fn(&str) -> Option<Result<String, StatusError>>) -> Option<bool> {
+fn healthy(read: &dyn Fn(&str) -> Option<Result<String, StatusError>>) -> Option<bool> {
     let is_healthy = |response: &Result<String, StatusError>| match response {
         Ok(_) => Some(true),
         Err(StatusError::Rejected { status, .. }) => status.contains(" 503").then_some(false),
         Err(_) => None,
     };
-    let live = ask("/livez")?;
+    let live = read("/livez")?;
     let is_absent = matches!(&live, Err(StatusError::Rejected { status, .. }) if status.contains(" 404"));
     if is_absent {
-        return is_healthy(&ask("/healthz")?);
+        return is_healthy(&read("/healthz")?);
     }
     is_healthy(&live)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use explain::observation::TransportProtocol;
 
-/// Maximum of bytes of one file that are read: 400,000 sockets.
+/// Maximum number of bytes of one file that are read: 400,000 sockets.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Files of TCP and UDP sockets.
 const FILES: [(&str, TransportProtocol); 4] = [

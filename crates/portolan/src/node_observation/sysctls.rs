@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// Maximum of bytes of a file that are read.
+/// Maximum number of bytes of a file that are read.
 const FILE_BYTES_MAX: u64 = 64 << 10;
-/// Maximum of links whose parameters are read.
+/// Maximum number of links whose parameters are read.
 const LINKS_MAX: usize = 1_000;
 /// Parameters of the host.
 const NAMES: [&str; 29] = [
@@ -115,7 +115,7 @@ fn parse_counters(text: &str) -> BTreeMap<String, u64> {
         for (name, value) in names.zip(values) {
             let is_wanted = COUNTERS
                 .iter()
-                .any(|wanted| group == Some(wanted.0) && name == wanted.1);
+                .any(|requested| group == Some(requested.0) && name == requested.1);
             if let (true, Some(group), Ok(value)) = (is_wanted, group, value.parse()) {
                 counters.insert(format!("{group}.{name}"), value);
             }

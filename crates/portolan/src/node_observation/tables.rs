@@ -1,13 +1,14 @@
-//! Tables of nftables.
+//! Observation of nftables tables and chains.
 
 use explain::observation::{Chain, Table};
 use netlink::nftables::{Inventory, InventoryChain, Nftables};
 
 use super::gap::ReadFailure;
 
-/// Maximum of chains of all tables: kube-proxy has several for each Service.
+/// Maximum number of chains of all tables: kube-proxy has several for each Service.
 const CHAINS_MAX: usize = 200_000;
-/// Maximum of chains of one table in the observation. Base chains come first, then those with the Services of iptables.
+/// Maximum number of chains of one table in the observation. Base chains come first, then those with the Services of
+/// iptables.
 const CHAINS_OF_TABLE_MAX: usize = 500;
 /// Chain of kube-proxy and of Portolan's iptables mode (IPT-02).
 pub(super) const SERVICES_CHAIN: &str = "KUBE-SERVICES";

@@ -9,11 +9,11 @@ use explain::observation::ServiceVariable;
 use super::pods::PodNamespace;
 use super::processes::Process;
 
-/// Maximum of bytes of an environment that are read.
+/// Maximum number of bytes of an environment that are read.
 const ENVIRONMENT_BYTES_MAX: u64 = 256 << 10;
-/// Maximum of variables.
+/// Maximum number of variables.
 const VARIABLES_MAX: usize = 5_000;
-/// Maximum of processes of a Pod that are read: those of its containers come first.
+/// Maximum number of processes of a Pod that are read: those of its containers come first.
 const PROCESSES_MAX: usize = 16;
 /// End of the names of variables with the cluster IP of a Service.
 const HOST_VARIABLE: &str = "_SERVICE_HOST";

@@ -37,6 +37,7 @@ pub(super) struct Components {
     has_router: bool,
 }
 
+/// A running component.
 struct Component {
     name: String,
     process: Child,

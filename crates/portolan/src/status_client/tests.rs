@@ -10,7 +10,7 @@ fn serve(respond: impl FnOnce(&mut TcpStream) -> io::Result<()> + Send + 'static
         let (mut stream, _) = listener.accept().expect("a client");
         let read = stream.read(&mut [0; 1_024]).expect("a request");
         assert!(read > 0);
-        // The client closes the connection of a lie.
+        // The client closes the connection of a false report.
         respond(&mut stream).unwrap_or_default();
     });
     address

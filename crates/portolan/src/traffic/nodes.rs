@@ -9,7 +9,7 @@ use futures_util::stream::{self, StreamExt as _};
 
 use super::query::Query;
 
-/// Nodes that are asked at the same time: half of the reports that a server reads at a time.
+/// Maximum number of Nodes that are queried at the same time: half of the reports that a server reads at a time.
 const REQUESTS_MAX: usize = 16;
 /// Time for a report beyond its interval.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Result of each node: its report, or the reason why there is none.
 pub(crate) type Results = Vec<(String, Result<NodeFlows, String>)>;
 
-/// Asks all nodes for their reports.
+/// Requests the reports of all nodes.
 pub(crate) async fn reports(client: &Client, world: &World, query: &Query) -> Results {
     let parameters = query.to_text();
     let timeout = query.interval + RESPONSE_TIMEOUT;

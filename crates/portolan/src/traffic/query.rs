@@ -13,13 +13,13 @@ use super::reader::Rows;
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Longest interval: a request waits for its end, and the API server ends requests for reports after 30 s.
 pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(20);
-/// Maximum of single flows in a report, which bounds its size.
+/// Maximum number of single flows in a report, which bounds its size.
 pub(crate) const ROWS_MAX: usize = 10_000;
 /// Separator of clients. The API server passes on no comma.
 const SEPARATOR: &str = "_";
-/// Maximum of ranges of clients: a Pod or Node has a few addresses.
+/// Maximum number of ranges of clients: a Pod or Node has a few addresses.
 const CLIENTS_MAX: usize = 32;
-/// Maximum of Services in a report with single flows, which bounds its size.
+/// Maximum number of Services in a report with single flows, which bounds its size.
 const SERVICES_WITH_ROWS_MAX: usize = 1_000;
 /// Interval without a parameter.
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);

@@ -14,8 +14,8 @@ use netlink::conntrack::{Conntrack, ConntrackError, Event, EventRead, Events};
 use super::conntrack_entry::entry;
 use super::kernel_settings;
 
-/// Events of one second that are read. More of them would occupy a processor of the node; the kernel drops them, and
-/// the report has a note.
+/// Maximum number of events of one second that are read. More of them would occupy a processor of the node; the kernel
+/// drops them, and the report has a note.
 const EVENTS_PER_SECOND_MAX: usize = 50_000;
 /// Events between two readings of the clock.
 const EVENTS_PER_CLOCK_READ: usize = 1_000;

@@ -228,7 +228,7 @@ fn pause_and_resume(cluster: &Driver, kubectl: &Kubectl) {
         let deployment = deployment.expect("a Deployment");
         deployment["status"]["observedGeneration"] == deployment["metadata"]["generation"]
     });
-    assert_eq!(sets(), before, "nothing is rolled out");
+    assert_eq!(sets(), before, "a paused Deployment is not rolled out");
     kubectl.run("rollout resume deployment/web");
     kubectl.run("rollout status deployment/web --timeout=60s");
     assert_eq!(sets(), before + 1);

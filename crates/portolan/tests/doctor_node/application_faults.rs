@@ -38,9 +38,9 @@ fn faults_of_applications_are_found() {
         let mut world = World::start();
         replace_servers(&mut world, Behaviour::Resets);
         expect(&world.doctor(&OF_SERVICE), "PTL-0060");
-        replace_servers(&mut world, Behaviour::Silent);
+        replace_servers(&mut world, Behaviour::SendsNothing);
         expect(&world.doctor(&OF_SERVICE), "PTL-0060");
-        replace_server(&mut world, 0, "[::]:9090", Behaviour::Silent);
+        replace_server(&mut world, 0, "[::]:9090", Behaviour::SendsNothing);
         expect(&world.doctor(&[]), "PTL-0048");
         header_of_proxy_protocol_is_rejected(&mut world);
         port_of_http_serves_tls(&mut world);
@@ -111,7 +111,7 @@ fn listener_of_one_family_is_found() {
             &mut world,
             0,
             &format!("0.0.0.0:{TARGET_PORT}"),
-            Behaviour::Silent,
+            Behaviour::SendsNothing,
         );
         let report = world.doctor(&[]);
         expect(&report, "PTL-0048");

@@ -52,7 +52,7 @@ pub(crate) fn listener(address: &str) -> Command {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);
     command
-        .args(["--exact", "listener", "--ignored", "--nocapture"])
+        .args(["--exact", "listen_until_killed", "--ignored", "--nocapture"])
         .env(LISTEN, address)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -96,7 +96,10 @@ fn node_without_faults_has_no_findings() {
         );
         assert!(observation["probes"].is_null());
         let offset = observation["clockOffsetSeconds"].as_f64().expect("an offset");
-        assert!(offset.abs() < 30.0, "both are the same clock: {offset}");
+        assert!(
+            offset.abs() < 30.0,
+            "the offset of one clock from itself: {offset}"
+        );
         let flows = observation["conntrack"]["flows"].as_array().expect("flows");
         assert!(
             flows.iter().any(|flow| flow["replySourcePort"] == TARGET_PORT),

@@ -86,7 +86,7 @@ fn faults_of_flows_are_found() {
             send_from_pod(&world);
             endpoints_of_flows(&world).contains(&OTHER_POD.to_string())
         });
-        // A proxy that is gone deletes no flows of former endpoints.
+        // A stopped proxy deletes no flows of former endpoints.
         world.kill_proxy();
         let slice = format!("{SLICES}/datagrams-1");
         let moved = json!({"endpoints": endpoints(POD, NODE)});
@@ -139,7 +139,7 @@ fn fill_table(world: &World) {
         println!("skipped: a full connection tracking table: it has {maximum} entries on this host");
         return;
     }
-    let wanted = maximum / 100 * 97;
+    let requested = maximum / 100 * 97;
     let fill = |missing: u64| {
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
         let ports = (1..=u16::MAX).take(usize::try_from(missing).unwrap_or(usize::MAX));
@@ -151,7 +151,7 @@ fn fill_table(world: &World) {
         }
     };
     wait_for("a full table", || {
-        let missing = wanted.saturating_sub(read("nf_conntrack_count"));
+        let missing = requested.saturating_sub(read("nf_conntrack_count"));
         world.node().enter(|| fill(missing)).expect("a namespace");
         missing == 0
     });

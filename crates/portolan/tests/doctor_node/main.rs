@@ -22,17 +22,17 @@ use std::fmt;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 
-/// Environment variable with the address on which [`listener`] listens.
+/// Environment variable with the address on which [`listen_until_killed`] listens.
 const LISTEN: &str = "DOCTOR_NODE_LISTEN";
 
-/// Environment variable with the [`Behaviour`] of [`listener`].
+/// Environment variable with the [`Behaviour`] of [`listen_until_killed`].
 const BEHAVIOUR: &str = "DOCTOR_NODE_BEHAVIOUR";
 
 /// Behaviour of the listener after it has accepted a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behaviour {
     /// Sends nothing.
-    Silent,
+    SendsNothing,
     /// Resets the connection.
     Resets,
     /// Answers requests of HTTP, and rejects other lines with status 400.
@@ -48,7 +48,7 @@ impl fmt::Display for Behaviour {
 /// Program that listens on an address until it is killed, for the other tests.
 #[test]
 #[ignore = "a program for the other tests"]
-fn listener() {
+fn listen_until_killed() {
     let Ok(address) = std::env::var(LISTEN) else {
         return;
     };
@@ -82,7 +82,7 @@ fn answer(mut stream: TcpStream) {
         "400 Bad Request"
     };
     let response = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    // A client that has gone reads no response.
+    // A client that has disconnected reads no response.
     if read.is_ok() && stream.write_all(response.as_bytes()).is_err() {
         println!("response not sent");
     }

@@ -170,7 +170,7 @@ fn assign_load_balancer_ip(world: &World) {
     world.call(Method::PATCH, &path, MERGE_PATCH, Some(status));
 }
 
-/// Two nodes of the subnet ask, so one of them would receive an answer from the announcer.
+/// Two nodes of the subnet send requests, so one of them would receive an answer from the announcer.
 fn no_announcer_answers(world: &World) {
     let flags = ["service", "default/web"];
     crate::support::wait_for("the rules of the second proxy", || {

@@ -45,7 +45,7 @@ fn faults_of_proxy_settings_are_found() {
             world.doctor(&[]).codes.is_empty()
         });
         let mut other = listener("127.0.0.1:10299");
-        // Arguments after `--` are no flags for this program, and the doctor reads them as those of kube-proxy.
+        // Arguments after `--` are not flags of this program, and the doctor reads them as those of kube-proxy.
         other.arg0("kube-proxy").args(["--", &name]);
         let other = world.cluster.spawn(NODE, &mut other).expect("a program");
         world.others.push(other.into());

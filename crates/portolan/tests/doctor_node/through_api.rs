@@ -120,7 +120,7 @@ fn ask_agent(cluster: &TestCluster, certificate: Option<&Path>) -> Result<Value,
         client_certificate: pem.map(|pem| (pem.clone(), pem)),
         ..Config::default()
     };
-    let ask = || {
+    let observe = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             let client = Client::new(config).expect("a client");
@@ -128,7 +128,7 @@ fn ask_agent(cluster: &TestCluster, certificate: Option<&Path>) -> Result<Value,
         })
     };
     let node = cluster.network().member(OTHER).expect("a node");
-    node.enter(ask).expect("a namespace")
+    node.enter(observe).expect("a namespace")
 }
 
 fn check_observation(cluster: &TestCluster) {
@@ -137,7 +137,7 @@ fn check_observation(cluster: &TestCluster) {
     assert_eq!(silent["kind"], "NodeObservation");
     assert_eq!(silent["metadata"]["name"], OTHER);
     assert_eq!(silent["proxies"][0]["nodeName"], OTHER, "{silent:#}");
-    assert!(silent["probes"].is_null(), "nothing is sent without a request");
+    assert!(silent["probes"].is_null(), "no probe is sent without a request");
     let probed = cluster.get(SERVER, &format!("{path}?service={SERVICE}&probe=true"));
     let probes = probed["probes"].as_array().expect("probes");
     assert!(!probes.is_empty());

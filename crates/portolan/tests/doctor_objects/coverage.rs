@@ -10,7 +10,7 @@ use crate::plant::{Fault, Healthy, WorldPlace, read};
 
 /// Environment variable that makes the test write the page.
 const WRITE: &str = "PORTOLAN_WRITE_PAGES";
-/// Beginning of codes, and number of their digits.
+/// Prefix of codes, and number of their digits.
 const PREFIX: &str = "PTL-";
 const DIGITS: usize = 4;
 
@@ -109,8 +109,8 @@ fn page() -> String {
     let in_servers = read::<Healthy>("healthy.yaml").len();
     let mut page = format!(
         "# Planted faults\n\n\
-         Tests plant the fault of each [finding](findings.md) and require that its code is the first finding. The table shows how many faults of a code are planted\n\
-         in each way; ignored tests do not count. In {healthy} healthy worlds of objects and observations, and in {in_servers} that run in API servers, nothing is found.\n\n\
+         Tests plant the fault of each [finding](findings.md) and require that its code is the first finding. The table shows the number of faults of a code that are\n\
+         planted in each way; ignored tests do not count. In {healthy} healthy worlds of objects and observations, and in {in_servers} that run in API servers, nothing is found.\n\n\
          | Column | Faults | Test |\n|---|---|---|\n\
          | Objects | in the objects of a file | `crates/explain/tests/worlds` |\n\
          | Observations | in recorded observations of nodes, beside objects | `crates/explain/tests/worlds` |\n\

@@ -318,7 +318,7 @@ impl Server {
         findings(&arguments, "")
     }
 
-    /// Examines until the first finding has a code, and returns what is wrong otherwise.
+    /// Examines until the first finding has a code, and otherwise returns the difference.
     pub(crate) fn expect(&self, fault: &Fault) -> Result<(), String> {
         let namespace = fault.namespace();
         let deadline = Instant::now() + SETTLE_TIMEOUT;

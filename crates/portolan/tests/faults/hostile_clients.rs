@@ -19,7 +19,7 @@ type Tls = StreamOwned<ClientConnection, TcpStream>;
 /// Time for a response; only a failing test takes as long.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// Limit for the resident memory of an idle server: a multiple of what it needs.
+/// Limit for the resident memory of an idle server: a multiple of its need.
 const RESIDENT_KIB_MAX: u64 = 200 << 10;
 
 /// Opens a TLS connection for HTTP/1.1 requests in bytes.

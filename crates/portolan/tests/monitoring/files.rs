@@ -80,13 +80,13 @@ pub(crate) fn panel_expressions(dashboard: &Value) -> Vec<(String, String)> {
 pub(crate) fn list(value: &Value) -> &[Value] {
     value
         .as_array()
-        .unwrap_or_else(|| panic!("expected a list, got {value}"))
+        .unwrap_or_else(|| panic!("expected a list, found {value}"))
 }
 
 /// Returns a string that must exist.
 pub(crate) fn string(value: &Value) -> String {
     let text = value
         .as_str()
-        .unwrap_or_else(|| panic!("expected a string, got {value}"));
+        .unwrap_or_else(|| panic!("expected a string, found {value}"));
     text.to_owned()
 }

@@ -304,7 +304,7 @@ impl TestCluster {
         }
     }
 
-    /// Kills the processes of a node. The Pods die with them, as in a power failure.
+    /// Kills the processes of a node. The Pods exit with them, as in a power failure.
     pub(crate) fn kill(&mut self, node: &str) {
         for (name, child) in &mut self.running {
             if name == node {

@@ -15,7 +15,7 @@ use crate::version::{Rights, Version};
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 const SERVICE_COUNT: usize = 12;
-/// Log messages of what a server lacks.
+/// Log messages about missing features of a server.
 const NO_FIELD: &str = "field selector rejected by the server";
 const NO_CIDRS: &str = "no ServiceCIDRs";
 
@@ -219,7 +219,7 @@ fn proxy_works_with_server_1_33() {
     });
 }
 
-/// ServiceCIDRs are looked for again after some seconds.
+/// ServiceCIDRs are looked for again after a few seconds.
 #[test]
 fn proxy_notices_an_upgrade_from_1_30_to_1_33() {
     in_namespace(|| {

@@ -1,4 +1,4 @@
-//! Versions of the API server, as far as components of a node and of the cluster notice them.
+//! Versions of the API server, as far as they affect components of a node and of the cluster.
 
 use serde_json::{Value, json};
 
@@ -107,7 +107,7 @@ impl Version {
         })
     }
 
-    /// ServiceCIDR and IPAddress are served by default since 1.33, in v1.
+    /// ServiceCIDR and IPAddress are served by default from 1.33 on, in v1.
     fn lacks(self, seen: &ReceivedRequest) -> bool {
         let is_new = matches!(seen.resource(), "servicecidrs" | "ipaddresses");
         is_new && (self.minor < 33 || !seen.path.contains("/v1/"))

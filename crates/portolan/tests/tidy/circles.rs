@@ -7,7 +7,7 @@ use crate::assert_none;
 use crate::paths::named_paths;
 use crate::sources::{crate_names, rust_files};
 
-/// Maximum of files of one circle: a module with its parts.
+/// Maximum number of files of one circle: a module with its parts.
 const CIRCLE_FILES_MAX: usize = 3;
 
 /// Larger circles that are known, with their number of files. The numbers only fall.

@@ -23,7 +23,7 @@ struct Rule {
     state: String,
     /// Files below `crates/` that the row names.
     files: Vec<String>,
-    /// Number of test files among them.
+    /// Number of test files among the named files.
     tests: usize,
 }
 

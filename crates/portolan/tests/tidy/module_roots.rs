@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::assert_none;
 use crate::sources::rust_files;
 
-/// Returns true if a module's folder holds other modules than its tests.
+/// Returns true if a module's folder holds modules other than its tests.
 fn has_parts(folder: &Path, files: &[PathBuf]) -> bool {
     files.iter().any(|file| {
         file.strip_prefix(folder)

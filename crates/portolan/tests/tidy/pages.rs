@@ -11,7 +11,7 @@ use crate::sources::{root, rust_files};
 const BOOK: &str = "docs";
 /// Table of contents of the book.
 const SUMMARY: &str = "docs/SUMMARY.md";
-/// Beginnings of links that leave the tree.
+/// Prefixes of links that leave the tree.
 const REMOTE_LINKS: [&str; 3] = ["http://", "https://", "mailto:"];
 /// Folders of source files that pages name.
 const SOURCE_FOLDERS: [&str; 4] = ["bench", "crates", "fuzz", "tools"];

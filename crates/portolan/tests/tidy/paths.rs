@@ -25,7 +25,7 @@ fn without_comments(text: &str) -> String {
         .join("\n")
 }
 
-/// Reads one path or `use` tree at the start of the text. Returns the octets that it takes.
+/// Reads one path or `use` tree at the start of the text. Returns the bytes that it takes.
 fn expand(text: &str, prefix: &mut Vec<String>, paths: &mut Vec<Vec<String>>) -> usize {
     let depth = prefix.len();
     let mut at = 0;
@@ -54,7 +54,7 @@ fn expand(text: &str, prefix: &mut Vec<String>, paths: &mut Vec<Vec<String>>) ->
     at
 }
 
-/// Reads `{a, b::c}` at the start of the text. Returns the octets that it takes.
+/// Reads `{a, b::c}` at the start of the text. Returns the bytes that it takes.
 fn expand_group(text: &str, prefix: &mut Vec<String>, paths: &mut Vec<Vec<String>>) -> usize {
     let mut at = 1;
     while at < text.len() && !text[at..].starts_with('}') {

@@ -3,7 +3,7 @@
 use crate::assert_none;
 use crate::sources::rust_files;
 
-/// Maximum of lines of a file of one idea.
+/// Maximum number of lines of a file of one idea.
 const FILE_LINES_MAX: usize = 700;
 
 #[test]

@@ -262,6 +262,7 @@ pub fn node_name(hostname_override: &str, host_name: &str) -> String {
     }
 }
 
+/// Checks periods, ports and other numbers.
 fn check_numbers(configuration: &KubeProxyConfiguration, problems: &mut Problems) {
     let (iptables, nftables, ipvs) = (
         &configuration.iptables,

@@ -43,6 +43,7 @@ pub(crate) struct Health {
     state: Mutex<State>,
 }
 
+/// State of the proxy that health depends on.
 #[derive(Debug)]
 struct State {
     /// Time since which the oldest unapplied change waits.
@@ -84,7 +85,7 @@ impl Health {
         state.last_updated = Some(now.wall);
     }
 
-    /// Records whether the node should receive traffic.
+    /// Records if the node is to receive traffic.
     pub(crate) fn set_node_eligible(&self, is_eligible: bool) {
         self.state().is_node_eligible = is_eligible;
     }

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{Health, Moment};
-use crate::events::Events;
+use crate::reports::events::Events;
 
 /// Pause between attempts to bind a port.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(30);
@@ -26,6 +26,7 @@ pub(crate) struct ServiceChecks {
     changed: Notify,
 }
 
+/// Health checks to serve, and their addresses.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Desired {
     checks: BTreeMap<ObjectKey, HealthCheck>,

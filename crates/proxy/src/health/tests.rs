@@ -29,7 +29,10 @@ fn clock_changes_do_not_affect_health() {
         wall: Timestamp::UNIX_EPOCH,
         ..at(70)
     };
-    assert!(!health.is_healthy(back), "it waits all the same");
+    assert!(
+        !health.is_healthy(back),
+        "the change is pending whatever the wall clock shows"
+    );
 }
 
 #[test]

@@ -10,14 +10,14 @@ use netlink::conntrack::{ConntrackError, Flow};
 use plan::{Changes, DepartedEndpoint, EndpointSet, Plan, PortKey, ServicePortPlan};
 
 use super::{SharedStatus, Worker};
-use crate::conntrack::{connected, reaches, tcp_flows};
-use crate::faults::ServiceFault;
-use crate::metrics::ResetReason;
-use crate::rebalance::{can_move, excess, set_of};
-use crate::resets::{Peers, TableCapacity, is_closed};
+use crate::connections::conntrack::{connected, reaches, tcp_flows};
+use crate::connections::rebalance::{can_move, excess, set_of};
+use crate::connections::resets::{Peers, TableCapacity, is_closed};
+use crate::reports::faults::ServiceFault;
+use crate::reports::metrics::ResetReason;
 
-/// Maximum of connections that one pass ends because of their age or a scale-out. The resets of a pass block this
-/// thread for milliseconds, and the clients connect again within as short a time.
+/// Maximum number of connections that one pass ends because of their age or a scale-out. The resets of a pass block
+/// this thread for milliseconds, and the clients connect again within as short a time.
 const ENDED_PER_PASS_MAX: usize = 4_096;
 /// Time until the next pass, if connections remain.
 const PASS_PAUSE: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
-    /// Resets the connections to lost endpoints. Of userspace mode, connection tracking knows those of port ranges.
+    /// Resets the connections to lost endpoints. Of userspace mode, connection tracking has only those of port ranges.
     pub(super) fn reset_lost(&mut self, endpoints: &ServiceEndpoints) {
         self.dataplane.end_connections(endpoints);
         let plan = &self.plan;

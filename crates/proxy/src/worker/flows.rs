@@ -7,9 +7,9 @@ use dataplane::{ClientSocket, Dataplane};
 use plan::Changes;
 
 use super::{SharedStatus, Worker};
-use crate::conntrack::{Deleted, UnansweredRequests, delete_stale, drained, tcp_connections};
-use crate::resets::{Peers, TableCapacity};
-use crate::stale_flows::{CleanupScope, TrackedFlow};
+use crate::connections::conntrack::{Deleted, UnansweredRequests, delete_stale, drained, tcp_connections};
+use crate::connections::resets::{Peers, TableCapacity};
+use crate::connections::stale_flows::{CleanupScope, TrackedFlow};
 
 /// Time for the response to a UDP request that is under way when its endpoint leaves. A server that leaves before it
 /// stops, as DNS servers do, responds to it.

@@ -24,28 +24,28 @@ use tokio::sync::mpsc::{Receiver, WeakSender};
 use self::flows::KeptRequests;
 use crate::config::Config;
 use crate::configuration::Mode;
-use crate::connection_age::ConnectionAges;
-use crate::drain::Drains;
-use crate::events::Events;
-use crate::faults::{Faults, ServiceFault};
+use crate::connections::age::ConnectionAges;
+use crate::connections::drain::Drains;
+use crate::connections::lost_nodes::DepartedSender;
+use crate::connections::rebalance::Rebalancing;
+use crate::connections::resets::Resets;
+use crate::connections::stale_flows::CleanupScope;
 use crate::forwarding::Forwarding;
 use crate::health::{Health, Moment, ServiceChecks};
 use crate::leftovers::{LeftoverScope, remove_leftovers};
 use crate::localhost::LocalhostPorts;
-use crate::lost_nodes::DepartedSender;
-use crate::metrics::{Metrics, seconds_of};
 use crate::node;
-use crate::rebalance::Rebalancing;
-use crate::resets::Resets;
-use crate::stale_flows::CleanupScope;
+use crate::reports::events::Events;
+use crate::reports::faults::{Faults, ServiceFault};
+use crate::reports::metrics::{Metrics, seconds_of};
 
 pub(crate) use updates::{TrafficQuery, Update};
 
-/// Maximum of Services in the status' list of faults; the metric counts all.
+/// Maximum number of Services in the status' list of faults; the metric counts all.
 const STATUS_FAULTS_MAX: usize = 1_000;
 /// Capacity of the queue. Sources wait while it is full.
 pub(crate) const QUEUE_UPDATES_MAX: usize = 2_048;
-/// Maximum of updates per sync: enough for bursts, and so few that continuous updates cannot delay a sync.
+/// Maximum number of updates per sync: enough for bursts, and so few that continuous updates cannot delay a sync.
 const BATCH_UPDATES_MAX: usize = 16_384;
 /// Pauses after a failure of the data plane: the first, doubled up to the maximum.
 const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -507,11 +507,11 @@ impl<D: Dataplane> Worker<D> {
         self.reported_fault = fault;
     }
 
-    fn record_sync(&mut self, took: Duration, is_full: bool) {
+    fn record_sync(&mut self, elapsed: Duration, is_full: bool) {
         let now = Timestamp::now();
         let totals = [Family::V4, Family::V6].map(|family| self.plan.totals(family));
         let counts = self.dataplane.counts();
-        self.shared_status.metrics.synced(took, is_full, now);
+        self.shared_status.metrics.synced(elapsed, is_full, now);
         self.shared_status.metrics.update(|values| {
             values.totals = totals;
             values.counts = counts;
@@ -524,7 +524,7 @@ impl<D: Dataplane> Worker<D> {
         });
         if is_full {
             let ports = totals[0].ports + totals[1].ports;
-            tracing::info!(ports, milliseconds = took.as_millis(), "full sync done");
+            tracing::info!(ports, milliseconds = elapsed.as_millis(), "full sync done");
         }
     }
 }

@@ -10,7 +10,7 @@ use plan::PodDetection;
 
 use super::*;
 use crate::config::{NodePortSelection, PodSelection};
-use crate::metrics::Packets;
+use crate::reports::metrics::Packets;
 
 /// Calls of the data plane.
 #[derive(Default)]
@@ -287,7 +287,7 @@ fn node_ports_follow_node_addresses() {
     assert_eq!(
         worker.plan.settings().node_port_ips(Family::V4),
         Some(vec![]),
-        "none while no IP is known"
+        "no addresses while the IP of the node is unknown"
     );
     worker.apply_update(node());
     let ip: IpAddr = "172.30.0.11".parse().expect("IP");
@@ -463,7 +463,10 @@ fn changed_configuration_reaches_plan_without_restart() {
     assert!(settings.masquerade_all);
     assert_eq!(settings.node_port_ips(Family::V4), None, "all addresses");
     assert!(settings.pods.covers(Family::V4));
-    assert_eq!(worker.config.node_name, "node-a", "it needs a restart");
+    assert_eq!(
+        worker.config.node_name, "node-a",
+        "a changed node name needs a restart"
+    );
     assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
     assert!(recorder.calls().applied[1].needs_full_write);
 }

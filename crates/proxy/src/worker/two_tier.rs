@@ -10,7 +10,7 @@ use plan::{PortKey, TWO_TIER_ANNOTATION};
 use tokio::sync::watch;
 
 use super::{Retry, Worker};
-use crate::faults::ServiceFault;
+use crate::reports::faults::ServiceFault;
 
 /// Period in which the XDP program follows changed neighbours. Until then, it sends frames to a former Ethernet address.
 const REFRESH_PERIOD: Duration = Duration::from_secs(5);

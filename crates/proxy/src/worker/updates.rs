@@ -15,11 +15,11 @@ use super::Worker;
 use crate::config::{Config, NodePortSelection};
 use crate::node;
 use crate::plan_reader::PlanQuery;
-use crate::traffic::{Traffic, busiest};
+use crate::reports::traffic::{Traffic, busiest};
 
-/// Maximum of endpoint changes per sync whose latency is measured. The others are not measured.
+/// Maximum number of endpoint changes per sync whose latency is measured. The others are not measured.
 const TRIGGERS_MAX: usize = 1_024;
-/// Maximum of external changes that are repaired individually; above it, all elements are compared.
+/// Maximum number of external changes that are repaired individually; above it, all elements are compared.
 const EXTERNAL_CHANGES_MAX: usize = 1_024;
 /// Annotation with the time of the last endpoint change, which endpoint controllers set (MET-06).
 const TRIGGER_TIME_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -54,7 +54,7 @@ pub(crate) enum Update {
 /// Query for the busiest Services.
 #[derive(Debug)]
 pub(crate) struct TrafficQuery {
-    /// Maximum of Services in the response.
+    /// Maximum number of Services in the response.
     pub(crate) services_max: usize,
     /// Channel for the response.
     pub(crate) response: SyncSender<Vec<Traffic>>,
@@ -89,7 +89,7 @@ impl<D: Dataplane> Worker<D> {
         };
         let at_connect = self.dataplane.connections_of_services();
         match busiest(conntrack, &self.plan, &at_connect, query.services_max) {
-            // The receiver may be gone after its timeout.
+            // The receiver may be dropped after its timeout.
             Ok(traffic) => drop(query.response.try_send(traffic)),
             Err(error) => tracing::debug!(%error, "traffic not read"),
         }
@@ -164,6 +164,7 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
+    /// Applies a change of the own Node; `None` if the Node does not exist.
     pub(super) fn set_node(&mut self, node: Option<&Node>) {
         self.node = node.map(|node| Box::new(node.clone()));
         if let Some(node) = node {

@@ -8,10 +8,10 @@ use super::run;
 use crate::queue::Queue;
 use crate::reconciler::{Action, Reconciler};
 
-/// Reports each key that it reconciles, and waits for the end of time with it.
-struct BlockingReconciler(mpsc::UnboundedSender<&'static str>);
+/// Reports each key that it reconciles, and requeues the key with an endless delay.
+struct EndlesslyDelayingReconciler(mpsc::UnboundedSender<&'static str>);
 
-impl Reconciler for BlockingReconciler {
+impl Reconciler for EndlesslyDelayingReconciler {
     type Change = &'static str;
     type Key = &'static str;
     type Job = ();
@@ -39,7 +39,7 @@ async fn key_with_an_endless_delay_does_not_affect_the_others() {
     let (changes, received) = mpsc::channel(1);
     let (reconciled, mut keys) = mpsc::unbounded_channel();
     tokio::spawn(run(
-        BlockingReconciler(reconciled),
+        EndlesslyDelayingReconciler(reconciled),
         received,
         Arc::default(),
         |_, ()| async { Ok(()) },

@@ -23,7 +23,7 @@ use api::selector::LabelSelector;
 use bgp::community::AnyCommunity;
 use bgp::session::PeerSystem;
 
-pub use parse::Invalid;
+pub use parse::InvalidObject;
 pub(crate) use watch::{Configurations, watch};
 
 use balancer::metallb::objects::IpAddressPoolSpec;
@@ -157,7 +157,7 @@ pub(crate) struct Advertisement {
 pub(crate) struct Configuration {
     pub(crate) peers: BTreeMap<Name, Peer>,
     pub(crate) advertisements: BTreeMap<Name, Advertisement>,
-    pub(crate) invalid: Vec<Invalid>,
+    pub(crate) invalid: Vec<InvalidObject>,
 }
 
 impl Configuration {
@@ -184,7 +184,7 @@ impl Configuration {
     }
 
     fn reject(&mut self, kind: &'static str, name: &Name, uid: &str, reason: String) {
-        self.invalid.push(Invalid {
+        self.invalid.push(InvalidObject {
             kind,
             name: name.clone(),
             uid: uid.to_owned(),

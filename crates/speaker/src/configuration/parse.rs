@@ -16,23 +16,25 @@ use super::objects::{
 };
 use super::{Advertisement, BfdProfile, Group, Location, Name, Objects, Password, Peer};
 
-/// BGP port.
+/// Default port of a peer.
 const PORT: u16 = 179;
-/// Hold time of peers without one.
-const HOLD_SECONDS: u16 = 90;
+/// Default hold time.
+const HOLD_SECONDS_DEFAULT: u16 = 90;
 /// Minimum period of KEEPALIVEs (RFC 4271, section 4.4).
 const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
-/// Maximum delay between two attempts to connect, for peers without one.
-const CONNECT_RETRY: Duration = Duration::from_secs(120);
-/// Periods of BFD, for profiles without them.
-const BFD_MILLISECONDS: u32 = 300;
-/// Period of echo packets, for profiles with the echo function and without it.
-const BFD_ECHO_MILLISECONDS: u32 = 50;
+/// Default of the maximum delay between two attempts to connect.
+const CONNECT_RETRY_DEFAULT: Duration = Duration::from_secs(120);
+/// Default period of BFD control packets.
+const BFD_MILLISECONDS_DEFAULT: u32 = 300;
+/// Default period of echo packets, for profiles with the echo function.
+const BFD_ECHO_MILLISECONDS_DEFAULT: u32 = 50;
 /// Range of the periods of BFD, as MetalLB has it.
 const BFD_MILLISECONDS_RANGE: std::ops::RangeInclusive<u32> = 10..=60_000;
-const DETECT_MULTIPLIER: u8 = 3;
-/// Minimum TTL of BFD packets of peers on other links (RFC 5883 leaves it to the operator; MetalLB's default).
-const MINIMUM_TTL: u8 = 254;
+/// Default number of missed packets after which a BFD session fails.
+const DETECT_MULTIPLIER_DEFAULT: u8 = 3;
+/// Default of the minimum TTL of BFD packets from peers on other links. RFC 5883 leaves it to the operator; MetalLB has
+/// the same default.
+const MINIMUM_TTL_DEFAULT: u8 = 254;
 /// Maximum length of a TCP MD5 key in the kernel.
 pub(crate) const PASSWORD_BYTES_MAX: usize = 80;
 /// Namespace of the Secrets of Portolan's BGPPeers.
@@ -43,7 +45,7 @@ const LINK_NAME_BYTES_MAX: usize = 15;
 /// An object that is ignored until it is corrected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {name} of {group} is ignored: {reason}", name = name.1, group = name.0)]
-pub struct Invalid {
+pub struct InvalidObject {
     /// Kind of the object.
     pub kind: &'static str,
     /// Group and name of the object.
@@ -54,7 +56,7 @@ pub struct Invalid {
     pub reason: String,
 }
 
-impl Invalid {
+impl InvalidObject {
     /// Returns the version of the API in which the object was read.
     pub(crate) fn version(&self) -> &'static str {
         match (self.name.0, self.kind) {
@@ -65,6 +67,7 @@ impl Invalid {
     }
 }
 
+/// Parses a peer. `metallb_namespace` is the namespace of its Secrets.
 pub(super) fn peer(
     group: Group,
     spec: &BgpPeerSpec,
@@ -80,7 +83,10 @@ pub(super) fn peer(
         spec.local_asn
     };
     if spec.vrf.len() > LINK_NAME_BYTES_MAX {
-        return Err(format!("spec.vrf {:?} is no name of a link", spec.vrf));
+        return Err(format!(
+            "spec.vrf must be the name of a link, found {:?}",
+            spec.vrf
+        ));
     }
     let hold_seconds = hold_seconds(spec.hold_time.as_deref())?;
     let keepalive = optional_duration("keepaliveTime", spec.keepalive_time.as_deref())?;
@@ -101,12 +107,14 @@ pub(super) fn peer(
             "" => None,
             text => Some(
                 text.parse()
-                    .map_err(|_| format!("spec.routerID {text:?} is no IPv4 address"))?,
+                    .map_err(|_| format!("spec.routerID must be an IPv4 address, found {text:?}"))?,
             ),
         },
         hold_seconds,
         keepalive,
-        connect_retry: connect_retry.unwrap_or(CONNECT_RETRY).max(Duration::from_secs(1)),
+        connect_retry: connect_retry
+            .unwrap_or(CONNECT_RETRY_DEFAULT)
+            .max(Duration::from_secs(1)),
         nodes: selectors("nodeSelectors", &spec.node_selectors)?,
         password: password(group, spec, metallb_namespace)?,
         bfd: match spec.bfd_profile.as_str() {
@@ -136,7 +144,7 @@ fn peer_as(spec: &BgpPeerSpec, local_as: u32) -> Result<PeerSystem, String> {
             Ok(PeerSystem::Number(number))
         }
         (0, other) => Err(format!(
-            "spec.dynamicASN must be internal or external, not {other:?}"
+            "spec.dynamicASN must be internal or external, found {other:?}"
         )),
         _ => Err("only one of spec.peerASN and spec.dynamicASN may be set".to_owned()),
     }
@@ -149,7 +157,7 @@ fn location(spec: &BgpPeerSpec) -> Result<Location, String> {
         (true, false) => address("peerAddress", &spec.peer_address).map(Location::Address),
         (false, false) => Err("only one of spec.peerAddress and spec.interface may be set".to_owned()),
         (false, true) if link.parse::<LinkName>().is_err() => {
-            Err(format!("spec.interface {link:?} is no name of a link"))
+            Err(format!("spec.interface must be the name of a link, found {link:?}"))
         }
         (false, true) if spec.ebgp_multi_hop || !spec.source_address.is_empty() => Err(
             "spec.ebgpMultiHop and spec.sourceAddress must not be set with spec.interface: the router is on the link"
@@ -161,7 +169,7 @@ fn location(spec: &BgpPeerSpec) -> Result<Location, String> {
 
 fn address(field: &str, text: &str) -> Result<std::net::IpAddr, String> {
     text.parse()
-        .map_err(|_| format!("spec.{field} {text:?} is no IP address"))
+        .map_err(|_| format!("spec.{field} must be an IP address, found {text:?}"))
 }
 
 fn optional_address(field: &str, text: &str) -> Result<Option<std::net::IpAddr>, String> {
@@ -170,7 +178,7 @@ fn optional_address(field: &str, text: &str) -> Result<Option<std::net::IpAddr>,
 
 fn hold_seconds(text: Option<&str>) -> Result<u16, String> {
     let Some(hold) = optional_duration("holdTime", text)? else {
-        return Ok(HOLD_SECONDS);
+        return Ok(HOLD_SECONDS_DEFAULT);
     };
     let seconds = u16::try_from(hold.as_secs()).ok();
     let valid = seconds.filter(|seconds| *seconds >= 3 || hold.is_zero());
@@ -179,7 +187,8 @@ fn hold_seconds(text: Option<&str>) -> Result<u16, String> {
 
 fn optional_duration(field: &str, text: Option<&str>) -> Result<Option<Duration>, String> {
     let parse = |text: &str| {
-        duration(text).ok_or_else(|| format!("spec.{field} {text:?} is no duration such as 90s or 1m30s"))
+        duration(text)
+            .ok_or_else(|| format!("spec.{field} must be a duration such as 90s or 1m30s, found {text:?}"))
     };
     text.filter(|text| !text.is_empty()).map(parse).transpose()
 }
@@ -227,7 +236,7 @@ fn password(group: Group, spec: &BgpPeerSpec, metallb_namespace: &str) -> Result
             };
             if !namespace.is_empty() && namespace != expected {
                 return Err(format!(
-                    "spec.passwordSecret.namespace must be {expected}, not {namespace:?}"
+                    "spec.passwordSecret.namespace must be {expected}, found {namespace:?}"
                 ));
             }
             Ok(Some(Password::Secret(ObjectKey::new(expected, name))))
@@ -242,23 +251,23 @@ fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, St
         .ok_or_else(|| format!("spec.bfdProfile: there is no BFDProfile {name:?}"))?
         .spec;
     let interval = |field: &str, value: Option<u32>| {
-        let milliseconds = value.unwrap_or(BFD_MILLISECONDS);
+        let milliseconds = value.unwrap_or(BFD_MILLISECONDS_DEFAULT);
         if BFD_MILLISECONDS_RANGE.contains(&milliseconds) {
             Ok(Duration::from_millis(u64::from(milliseconds)))
         } else {
             Err(format!(
-                "BFDProfile {name:?}: spec.{field} must be between 10 and 60000, not {milliseconds}"
+                "BFDProfile {name:?}: spec.{field} must be between 10 and 60000, found {milliseconds}"
             ))
         }
     };
-    let detect_multiplier = spec.detect_multiplier.unwrap_or(DETECT_MULTIPLIER);
+    let detect_multiplier = spec.detect_multiplier.unwrap_or(DETECT_MULTIPLIER_DEFAULT);
     if detect_multiplier < 2 {
         return Err(format!(
             "BFDProfile {name:?}: spec.detectMultiplier must be at least 2"
         ));
     }
     let echo = if spec.echo_mode {
-        let period = spec.echo_interval.unwrap_or(BFD_ECHO_MILLISECONDS);
+        let period = spec.echo_interval.unwrap_or(BFD_ECHO_MILLISECONDS_DEFAULT);
         let period = interval("echoInterval", Some(period))?;
         Some(bfd::EchoSettings {
             transmit_interval: period,
@@ -275,10 +284,11 @@ fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, St
             is_passive: spec.passive_mode,
             echo,
         },
-        minimum_ttl: spec.minimum_ttl.unwrap_or(MINIMUM_TTL),
+        minimum_ttl: spec.minimum_ttl.unwrap_or(MINIMUM_TTL_DEFAULT),
     })
 }
 
+/// Parses an advertisement.
 pub(super) fn advertisement(
     group: Group,
     spec: &BgpAdvertisementSpec,
@@ -286,7 +296,7 @@ pub(super) fn advertisement(
 ) -> Result<Advertisement, String> {
     let length = |field: &str, value: Option<u8>, longest: u8| match value {
         Some(length) if length > longest => {
-            Err(format!("spec.{field} must be at most {longest}, not {length}"))
+            Err(format!("spec.{field} must be at most {longest}, found {length}"))
         }
         length => Ok(length.unwrap_or(longest)),
     };

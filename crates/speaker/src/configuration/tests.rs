@@ -174,7 +174,7 @@ fn reads_advertisements_with_aliases() {
     let advertisement = &configuration.advertisements[&name("local")];
     assert_eq!((advertisement.length4, advertisement.length6), (24, 128));
     let expected: Vec<AnyCommunity> = ["1234:1", "no-export", "large:1:2:3"]
-        .map(|text| text.parse().expect("one"))
+        .map(|text| text.parse().expect("a community"))
         .into();
     assert_eq!(advertisement.communities, expected);
     assert_eq!(configuration.invalid.len(), 2);

@@ -35,6 +35,7 @@ pub(super) struct ServiceBgpStatus {
     status: ServiceStatus,
 }
 
+/// Status of a `ServiceBGPStatus`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ServiceStatus {
@@ -127,6 +128,7 @@ pub(super) struct ConfigurationState {
     status: StateStatus,
 }
 
+/// Status of a `ConfigurationState`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct StateStatus {
@@ -136,6 +138,7 @@ struct StateStatus {
     conditions: Vec<StateCondition>,
 }
 
+/// Condition of a `ConfigurationState`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct StateCondition {

@@ -16,7 +16,7 @@ use super::objects::{
 
 /// Minimum time between two comparisons; it bounds the load of the API server.
 const BATCH_TIME: Duration = Duration::from_secs(1);
-/// Time between two comparisons without a change, which repair what others changed.
+/// Time between two comparisons without a change, which repair changes by others.
 const REPAIR_PERIOD: Duration = Duration::from_secs(300);
 /// Delay after a failure, such as a kind that is missing.
 const RETRY_PERIOD: Duration = Duration::from_secs(30);

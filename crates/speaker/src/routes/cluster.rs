@@ -81,6 +81,7 @@ impl Cluster {
         }
     }
 
+    /// Applies a created or changed Service.
     pub(crate) fn service_applied(&mut self, service: &Service) {
         let key = service.metadata.key();
         let addresses = assigned(service);
@@ -104,6 +105,7 @@ impl Cluster {
         self.services.remove(key);
     }
 
+    /// Applies a created or changed EndpointSlice.
     pub(crate) fn slice_applied(&mut self, slice: &EndpointSlice) {
         let key = slice.metadata.key();
         self.slice_deleted(&key);
@@ -126,6 +128,7 @@ impl Cluster {
         self.slices.entry(owner).or_default().insert(key, nodes);
     }
 
+    /// Applies the deletion of an EndpointSlice.
     pub(crate) fn slice_deleted(&mut self, key: &ObjectKey) {
         let Some(owner) = self.slice_owners.remove(key) else {
             return;
@@ -138,6 +141,7 @@ impl Cluster {
         }
     }
 
+    /// Applies a created or changed Node.
     pub(crate) fn node_applied(&mut self, node: &Node) {
         let is_failed = node.status.conditions.iter().any(|condition| {
             matches!(
@@ -249,7 +253,7 @@ impl Cluster {
 
 /// Returns the addresses that the assigner has recorded.
 fn assigned(service: &Service) -> BTreeSet<IpAddr> {
-    // Nodes have their own addresses anyway.
+    // Nodes already have their own addresses.
     let is_ours = |condition: &Condition| {
         condition.kind == ASSIGNED_CONDITION
             && condition.status == "True"

@@ -31,7 +31,7 @@ impl Drain {
     /// Time for routers to move to the routes of other nodes before they are withdrawn.
     pub(crate) const DELAY: Duration = Duration::from_secs(5);
 
-    /// Returns the phase of a node that is cordoned since `since`.
+    /// Returns the phase of a node that has been cordoned since `since`.
     pub(crate) fn at(since: Option<Time>, now: Time) -> Self {
         match since {
             None => Self::None,

@@ -125,7 +125,7 @@ fn local_services_are_announced_by_nodes_with_endpoints() {
 }
 
 #[test]
-fn unfit_nodes_announce_nothing() {
+fn ineligible_nodes_announce_no_route() {
     let changes = [
         json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
         json!({"status": {"conditions": [{"type": "NetworkUnavailable", "status": "True"}]}}),

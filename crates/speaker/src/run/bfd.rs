@@ -30,7 +30,7 @@ const ROUTED_PORT: u16 = 4784;
 const SOURCE_PORT_MIN: u16 = 49_152;
 /// TTL of sent packets, and of received ones from the same link.
 const TTL: u8 = 255;
-/// Number of datagrams that one pass reads from a socket.
+/// Maximum number of datagrams that one pass reads from a socket.
 const READS_MAX: usize = 64;
 /// Longest sleep while no timer runs.
 const SLEEP_MAX: Duration = Duration::from_secs(3_600);
@@ -172,7 +172,7 @@ impl Bfd {
 }
 
 impl States {
-    /// Returns a difference to later states, and takes it over.
+    /// Returns the first difference to later states, and applies it.
     fn next_change(&mut self, later: &Self) -> Option<BfdChange> {
         self.losses.retain(|name, _| later.losses.contains_key(name));
         let lost = later

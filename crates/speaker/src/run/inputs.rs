@@ -41,6 +41,7 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
+    /// Starts the watches.
     pub(super) fn start(client: &Client, settings: &Settings) -> Self {
         Self {
             cluster: Cluster::new(settings.ignores_exclude_label),

@@ -1,4 +1,4 @@
-//! Passwords of peers: given ones, and those of Secrets, which are read again and again.
+//! Passwords of peers: those of the configuration, and those of Secrets, which are read periodically.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,6 +30,7 @@ pub(super) struct Passwords {
     reads: JoinSet<(ObjectKey, Result<Secret, ClientError>)>,
 }
 
+/// Password of a Secret, with the time of the next read.
 struct Entry {
     key: Option<Result<Key, String>>,
     due: Instant,

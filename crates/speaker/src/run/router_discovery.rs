@@ -196,8 +196,8 @@ fn record(
     routers.send_if_modified(|routers| routers.insert(link.to_owned(), found) != Some(found));
 }
 
-/// Returns an advertisement with a lifetime of zero: this node is no default router. Peers learn its address only. The
-/// kernel fills the checksum.
+/// Returns an advertisement with a lifetime of zero: this node is not a default router. Peers learn its address only.
+/// The kernel fills the checksum.
 fn advertisement() -> [u8; ADVERTISEMENT_BYTES] {
     let mut message = [0; ADVERTISEMENT_BYTES];
     message[0] = ROUTER_ADVERTISEMENT;

@@ -300,7 +300,7 @@ impl Task {
         }
     }
 
-    /// Sends the last change of the routes, up to a bound: the peer keeps what it has until the successor connects.
+    /// Sends the last change of the routes, up to a bound: the peer keeps its routes until the successor connects.
     async fn send_last_routes(&mut self, routes: &Routes) {
         self.set_routes(routes);
         self.perform_actions();

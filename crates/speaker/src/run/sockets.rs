@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 const TTL_MAX: u8 = 255;
 /// Length of the queue of connections that were not accepted yet.
 const BACKLOG: i32 = 64;
-/// `TCP_MD5SIG_MAXKEYLEN` of the kernel.
+/// Maximum length of a key: `TCP_MD5SIG_MAXKEYLEN` of the kernel.
 const KEY_BYTES_MAX: usize = 80;
 
 /// Length of `struct sockaddr_storage`.

@@ -25,7 +25,7 @@ use super::router_discovery::RouterDiscovery;
 use super::session::{Session, SessionSettings};
 use super::sockets::{self, Key, SocketOptions, Ttl};
 use super::{Settings, SpeakerError};
-use crate::configuration::{Configuration, Group, Invalid, Location, Name, Peer};
+use crate::configuration::{Configuration, Group, InvalidObject, Location, Name, Peer};
 use crate::metallb_status::{self, StatusWriter};
 use crate::report::{Metrics, Reported, ReportedPeer, SessionReport};
 use crate::routes::{Drain, NodeRoutes};
@@ -56,10 +56,11 @@ pub(super) struct Speaker {
     status_writer: Option<StatusWriter>,
     /// Services whose announcement was reported.
     announced: BTreeSet<ObjectKey>,
-    reported_faults: Vec<Invalid>,
+    reported_faults: Vec<InvalidObject>,
 }
 
 impl Speaker {
+    /// Starts the speaker of a node.
     pub(super) fn start(
         client: Client,
         settings: Settings,
@@ -346,7 +347,7 @@ impl Speaker {
                 self.ending.spawn(session.stop(reason));
             }
         }
-        // A session to the same peer must not start before the end of the former one.
+        // A session to the same peer must not start before the end of the former session.
         while self.ending.join_next().await.is_some() {}
         self.reports.retain(|name, _| desired.contains_key(name));
         let bfd = desired
@@ -423,7 +424,7 @@ impl Speaker {
         });
     }
 
-    fn reference(&self, invalid: &Invalid) -> ObjectReference {
+    fn reference(&self, invalid: &InvalidObject) -> ObjectReference {
         let (group, name) = &invalid.name;
         let namespace = match group {
             Group::Portolan => None,

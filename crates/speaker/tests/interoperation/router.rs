@@ -39,7 +39,7 @@ pub(crate) struct Process(pub Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A process that has ended already is no fault of the test.
+        // A process that has already exited does not fail the test.
         self.0.kill().unwrap_or_default();
         self.0.wait().map(|_| ()).unwrap_or_default();
     }

@@ -25,7 +25,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(7);
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit of a response in bytes: a page of objects of the largest size that etcd accepts by default (1.5 MiB).
-const ANSWER_BYTES_MAX: usize = 256 << 20;
+const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
 /// Address, credentials and key prefix of an etcd cluster.
 #[derive(Clone, Debug)]
@@ -140,8 +140,8 @@ impl Connection {
 
     async fn grpc(&self) -> Result<Grpc<Channel>, Status> {
         let mut grpc = Grpc::new(self.0.clone())
-            .max_decoding_message_size(ANSWER_BYTES_MAX)
-            .max_encoding_message_size(ANSWER_BYTES_MAX);
+            .max_decoding_message_size(RESPONSE_BYTES_MAX)
+            .max_encoding_message_size(RESPONSE_BYTES_MAX);
         grpc.ready()
             .await
             .map_err(|error| Status::unavailable(error_chain(&error)))?;
@@ -166,9 +166,9 @@ pub(super) fn store_error(status: &Status) -> StoreError {
     }
 }
 
-async fn with_timeout<T>(answering: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
-    match tokio::time::timeout(REQUEST_TIMEOUT, answering).await {
-        Ok(answer) => answer,
+async fn with_timeout<T>(exchange: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
+        Ok(result) => result,
         Err(_) => Err(Status::deadline_exceeded(format!(
             "no response within {REQUEST_TIMEOUT:?}"
         ))),

@@ -34,6 +34,7 @@ pub(super) fn convert(
     batch
 }
 
+/// Adds the events of a transaction to the batch.
 fn convert_transaction(
     prefix: &Prefix,
     offset: Offset,

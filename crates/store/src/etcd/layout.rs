@@ -10,7 +10,7 @@
 //! | `PREFIX/.compaction` | the revision up to which history was last compacted, so that one of several servers
 //! compacts |
 //!
-//! The revision of an object is etcd's `mod_revision` of its key plus the offset in `.layout`. The engine learns it
+//! The revision of an object is etcd's `mod_revision` of its key plus the offset in `.layout`. The engine knows it
 //! only after the transaction, so it cannot be in the value. The offset is 0 unless the data was copied from a store
 //! with larger revisions, or etcd was restored from an older snapshot. Revisions only grow.
 
@@ -144,7 +144,7 @@ pub(super) fn stored(value: &Value) -> Bytes {
     value.packed()
 }
 
-/// Reads what [`stored`] wrote; `None` if it did not.
+/// Decodes the output of [`stored`]; `None` for other bytes.
 pub(super) fn parse_stored(stored: &Bytes) -> Option<Value> {
     Value::unpack(stored)
 }
@@ -169,7 +169,7 @@ impl CommitRecord {
         Bytes::from(encoded)
     }
 
-    /// Returns `None` if this is none of ours.
+    /// Parses an encoded record. Returns `None` for a record of another program.
     pub(super) fn parse(encoded: &Bytes) -> Option<CommitRecord> {
         let (mark, mut rest) = line(encoded)?;
         let mut record = CommitRecord {

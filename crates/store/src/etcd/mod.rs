@@ -72,7 +72,7 @@ pub struct EtcdStore {
 }
 
 impl EtcdStore {
-    /// Connects, loads all data into memory, and follows etcd from there. Waits some seconds for an etcd that does
+    /// Connects, loads all data into memory, and follows etcd from there. Waits a few seconds for an etcd that does
     /// not respond.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ pub(super) enum Link {
     Lost(String),
 }
 
+/// State that all tasks of the store share.
 pub(super) struct EtcdState {
     pub(super) index: Index,
     pub(super) prefix: Prefix,

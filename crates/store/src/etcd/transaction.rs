@@ -185,7 +185,7 @@ fn check(transaction: &Transaction) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Predicts whether the transaction has an effect. If that depends on the index, adds comparisons that verify the
+/// Predicts if the transaction has an effect. If that depends on the index, adds comparisons that verify the
 /// prediction.
 fn predict_effect(
     prefix: &Prefix,

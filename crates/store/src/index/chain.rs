@@ -1,4 +1,4 @@
-//! Versions of one key.
+//! Versions of one key, by revision.
 
 use std::collections::VecDeque;
 

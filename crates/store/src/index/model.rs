@@ -8,6 +8,7 @@ use super::state::segment;
 use super::{Change, Commit, Listing};
 use crate::{Entry, Event, EventKind, Revision};
 
+/// The index as a list of all transactions.
 pub(super) struct Model {
     pub(super) oldest: Revision,
     pub(super) events_max: usize,
@@ -50,6 +51,7 @@ impl Model {
         self.replay(at).0.remove(key)
     }
 
+    /// Lists the keys with a prefix at a revision, as the index does.
     pub(super) fn list(&self, prefix: &str, at: Revision, after: Option<&str>, limit: usize) -> Listing {
         let state = self.replay(at).0;
         let matching = state.values().filter(|entry| entry.key.starts_with(prefix));

@@ -17,6 +17,7 @@ use crate::{Entry, Event, EventKind, Key, Revision};
 /// only the event keeps are not included.
 const EVENT_OVERHEAD_BYTES: usize = 200;
 
+/// Keys and history of the index.
 pub(super) struct State {
     pub(super) oldest: Revision,
     limits: HistoryLimits,
@@ -125,6 +126,7 @@ impl State {
             .unwrap_or(&self.everything)
     }
 
+    /// Applies transactions in their order.
     pub(super) fn apply(&mut self, commits: Vec<Commit>) {
         for Commit { revision, changes } in commits {
             for change in changes {

@@ -41,7 +41,7 @@ pub struct SqliteOptions {
     pub transformation: Transformation,
 }
 
-/// The embedded engine. Dropping it finishes pending transactions, which blocks for some milliseconds, and releases
+/// The embedded engine. Dropping it finishes pending transactions, which blocks for a few milliseconds, and releases
 /// the directory.
 pub struct SqliteStore {
     index: Arc<Index>,

@@ -3,14 +3,14 @@
 //! A commit is durable when the new frames of the log are on disk. If they extend the file, its new length must reach
 //! the disk too. That is a second sync in the journal of the file system. Therefore the log is extended by zeros
 //! beforehand, in steps. SQLite restarts the log after a number of pages and then needs no further space. Zeros after
-//! the last frame are no frames: they do not contain the salt of the log (SQLite file format, section 4.3).
+//! the last frame are not frames: they do not contain the salt of the log (SQLite file format, section 4.3).
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Size of an extension in bytes: some hundred commits, and a few milliseconds of disk time.
+/// Size of an extension in bytes: several hundred commits, and a few milliseconds of disk time.
 const STEP_BYTES: u64 = 4 << 20;
 /// Size of a write of zeros in bytes.
 const BLOCK_BYTES: usize = 64 << 10;

@@ -13,7 +13,7 @@ use crate::{CommitError, Index, Revision, StoreError, Transaction, Write};
 /// Limit of transactions per group, which bounds the wait of the first for the last.
 const GROUP_TRANSACTIONS_MAX: usize = 512;
 
-/// Bytes of values after which a group accepts no further transaction.
+/// Number of bytes of values after which a group accepts no further transaction.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 
 /// A transaction and the channel for its result.

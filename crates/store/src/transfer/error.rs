@@ -1,4 +1,4 @@
-//! Errors of copies.
+//! Reasons why a copy, snapshot or restoration fails.
 
 use crate::StoreError;
 

@@ -8,6 +8,7 @@ use crate::etcd::Import;
 /// Limit of a transaction in bytes: half of etcd's default limit.
 const BATCH_BYTES_MAX: usize = 768 << 10;
 
+/// Writes the contents to etcd, in transactions of bounded size.
 pub(super) async fn write(
     address: &EtcdAddress,
     contents: &Contents,

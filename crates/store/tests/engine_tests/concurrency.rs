@@ -1,4 +1,4 @@
-//! Concurrent use.
+//! Concurrent commits, watches and reads.
 
 use std::sync::Arc;
 

@@ -95,7 +95,7 @@ pub(crate) async fn one_of_two_creators_wins(store: Arc<dyn Store>) {
             (right, left, "right")
         };
         let entry = store.index().get(&key).expect("the entry");
-        assert_eq!(won.expect("one wins"), entry.modified);
+        assert_eq!(won.expect("one creator succeeds"), entry.modified);
         assert_eq!(text(&entry.value), winner);
         match lost {
             Err(CommitError::Conflict { current, .. }) => assert_eq!(current, Some(entry)),

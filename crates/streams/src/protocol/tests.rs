@@ -12,15 +12,15 @@ fn selects_the_first_protocol_of_the_client() {
 
 #[test]
 fn protocol_version_determines_encoding_status_and_resize() {
-    let abilities = |name| {
+    let features = |name| {
         let protocol = CommandProtocol::of(name);
         (protocol.encoding, protocol.has_status, protocol.has_resize)
     };
-    assert_eq!(abilities("v5.channel.k8s.io"), (Encoding::Binary, true, true));
-    assert_eq!(abilities("v3.channel.k8s.io"), (Encoding::Binary, false, true));
-    assert_eq!(abilities("channel.k8s.io"), (Encoding::Binary, false, false));
+    assert_eq!(features("v5.channel.k8s.io"), (Encoding::Binary, true, true));
+    assert_eq!(features("v3.channel.k8s.io"), (Encoding::Binary, false, true));
+    assert_eq!(features("channel.k8s.io"), (Encoding::Binary, false, false));
     assert_eq!(
-        abilities("v4.base64.channel.k8s.io"),
+        features("v4.base64.channel.k8s.io"),
         (Encoding::Base64, true, true)
     );
 }

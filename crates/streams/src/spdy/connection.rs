@@ -11,7 +11,7 @@ use super::frame::{self, FLAG_FIN, Frame};
 use super::header_block::{HeaderDecoder, HeaderEncoder};
 use super::{Headers, ProtocolError};
 
-/// Streams that are open at once. A forwarded connection has two.
+/// Maximum number of streams that are open at once. A forwarded connection has two.
 pub const STREAMS_MAX: usize = 256;
 /// Status code of RST_STREAM for a stream beyond the limit.
 const REFUSED_STREAM: u32 = 3;
@@ -64,6 +64,7 @@ pub enum Event {
     GoAway,
 }
 
+/// Directions of a stream that have ended.
 #[derive(Clone, Copy, Debug, Default)]
 struct Halves {
     is_received: bool,

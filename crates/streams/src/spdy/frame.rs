@@ -6,7 +6,7 @@ use super::ProtocolError;
 
 /// Longest payload of a received frame. Clients send 32 KiB at most.
 pub const FRAME_BYTES_MAX: usize = 128 << 10;
-/// Payload of a sent data frame.
+/// Maximum number of bytes in the payload of a sent data frame.
 pub const DATA_BYTES_MAX: usize = 32 << 10;
 
 const HEAD_BYTES: usize = 8;

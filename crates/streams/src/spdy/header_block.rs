@@ -6,9 +6,9 @@ use super::dictionary::dictionary;
 use super::{Headers, ProtocolError};
 
 /// Longest header block after decompression. Streams to containers have about 100 bytes. A few bytes of a client can open
-/// a stream with the largest block, so one read can hold some hundred of them.
+/// a stream with the largest block, so one read can hold several hundred of them.
 pub const HEADER_BYTES_MAX: usize = 1 << 10;
-/// Headers of one block.
+/// Maximum number of headers of one block.
 const HEADERS_MAX: usize = 64;
 /// Space that one call of the compressor gets.
 const CHUNK_BYTES: usize = 1 << 10;

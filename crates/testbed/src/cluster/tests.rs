@@ -84,7 +84,7 @@ fn distinguishes_refused_from_timed_out() {
         assert_eq!(refused.kind(), Some(io::ErrorKind::ConnectionRefused));
         let refused = exchange_udp(outside, (node, 1).into(), b"?", TIMEOUT).unwrap_err();
         assert_eq!(refused.kind(), Some(io::ErrorKind::ConnectionRefused));
-        // No member has this address, so the router gets it, and is silent.
+        // No member has this address, so the router gets the packet, and does not respond.
         let unused = "192.0.2.1:80".parse().unwrap();
         let silent = request_tcp(outside, unused, b"?", Duration::from_millis(300)).unwrap_err();
         assert_eq!(silent.kind(), Some(io::ErrorKind::TimedOut));

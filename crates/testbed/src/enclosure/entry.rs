@@ -37,6 +37,7 @@ pub(super) fn ignore_interrupt() {
     }
 }
 
+/// Process that creates an enclosure, and its mappings.
 struct EnclosureEntry {
     parent: i32,
     is_root: bool,

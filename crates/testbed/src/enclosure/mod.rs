@@ -6,8 +6,8 @@
 //! - Its child is PID 1 of the new PID namespace. It reaps orphans.
 //! - The child of PID 1 is the program.
 //!
-//! The kernel sends SIGKILL to the supervisor and to PID 1 when their parent exits. The exit of PID 1 ends all processes
-//! of its PID namespace.
+//! The kernel sends SIGKILL to the supervisor and to PID 1 when their parent exits. The exit of PID 1 ends all
+//! processes of its PID namespace.
 
 mod entry;
 mod mounts;
@@ -32,7 +32,7 @@ pub enum EnclosureError {
     /// Settings of the host forbid user namespaces. An administrator can change them.
     #[error("{setting} forbids user namespaces to ordinary users: {remedy}, or run as root")]
     Forbidden {
-        /// Setting that forbids it.
+        /// Setting that forbids user namespaces.
         setting: &'static str,
         /// Remedy for an administrator.
         remedy: &'static str,

@@ -43,15 +43,15 @@ fn file_or_link_in_the_place_of_the_temporary_file_gets_no_contents() {
     let path = directory.path().join("token");
     let temporary = temporary_path(&path);
     fs::write(&temporary, "").expect("a file of another user");
-    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o666)).expect("its mode");
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o666)).expect("the mode is set");
     let other = directory.path().join("other");
     fs::hard_link(&temporary, &other).expect("a second name of it");
     write(&path, b"first").expect("the file is written");
-    assert_eq!(fs::read_to_string(&other).expect("it is readable"), "");
+    assert_eq!(fs::read_to_string(&other).expect("a readable file"), "");
     let mode = fs::metadata(&path).expect("metadata").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     std::os::unix::fs::symlink(&other, &temporary).expect("a link");
     write(&path, b"second").expect("the file is written");
-    assert_eq!(fs::read_to_string(&other).expect("it is readable"), "");
-    assert_eq!(fs::read_to_string(&path).expect("it is readable"), "second");
+    assert_eq!(fs::read_to_string(&other).expect("a readable file"), "");
+    assert_eq!(fs::read_to_string(&path).expect("a readable file"), "second");
 }

@@ -35,47 +35,53 @@ fn desired(requests: &[LoadBalancer]) -> BTreeMap<BalancerKey, Resolved> {
 
 #[test]
 fn equal_load_balancers_are_kept() {
-    let wanted = request("10.96.0.10", &["A", "B"]);
-    let mut found = observed("1", &wanted);
+    let requested = request("10.96.0.10", &["A", "B"]);
+    let mut found = observed("1", &requested);
     found.endpoints.reverse();
-    let operations = operations(&desired(&[wanted]), &[found], &HashMap::new(), true);
+    let operations = operations(&desired(&[requested]), &[found], &HashMap::new(), true);
     assert_eq!(operations, []);
 }
 
 #[test]
 fn absent_load_balancers_are_created_and_others_deleted_first() {
-    let wanted = request("10.96.0.10", &["A"]);
+    let requested = request("10.96.0.10", &["A"]);
     let stale = observed("1", &request("10.96.0.11", &["A"]));
     let operations = operations(
-        &desired(std::slice::from_ref(&wanted)),
+        &desired(std::slice::from_ref(&requested)),
         &[stale],
         &HashMap::new(),
         true,
     );
-    let expected = [Operation::Delete("1".into()), Operation::Create(resolved(wanted))];
+    let expected = [
+        Operation::Delete("1".into()),
+        Operation::Create(resolved(requested)),
+    ];
     assert_eq!(operations, expected);
 }
 
 #[test]
 fn changed_endpoints_modify_or_replace_the_load_balancer() {
     let found = observed("1", &request("10.96.0.10", &["A"]));
-    let wanted = request("10.96.0.10", &["A", "B"]);
-    let desired = desired(std::slice::from_ref(&wanted));
+    let requested = request("10.96.0.10", &["A", "B"]);
+    let desired = desired(std::slice::from_ref(&requested));
     let id = HnsId::from("1");
-    let to = resolved(wanted.clone());
+    let to = resolved(requested.clone());
     assert_eq!(
         operations(&desired, std::slice::from_ref(&found), &HashMap::new(), true),
         [Operation::Modify { id, to }]
     );
     assert_eq!(
         operations(&desired, &[found], &HashMap::new(), false),
-        [Operation::Delete("1".into()), Operation::Create(resolved(wanted))]
+        [
+            Operation::Delete("1".into()),
+            Operation::Create(resolved(requested))
+        ]
     );
 }
 
 #[test]
 fn each_changed_field_is_a_difference() {
-    let wanted = request("10.96.0.10", &["A"]);
+    let requested = request("10.96.0.10", &["A"]);
     let changes: [fn(&mut LoadBalancer); 5] = [
         |of| of.flags = 1,
         |of| of.source_vip = "10.244.1.2".to_owned(),
@@ -84,9 +90,9 @@ fn each_changed_field_is_a_difference() {
         |of| of.port_mappings[0].distribution_type = 2,
     ];
     for (number, change) in changes.iter().enumerate() {
-        let mut found = observed("1", &wanted);
+        let mut found = observed("1", &requested);
         change(&mut found);
-        let desired = desired(std::slice::from_ref(&wanted));
+        let desired = desired(std::slice::from_ref(&requested));
         let operations = operations(&desired, &[found], &HashMap::new(), true);
         assert!(
             matches!(operations[..], [Operation::Modify { .. }]),
@@ -97,21 +103,21 @@ fn each_changed_field_is_a_difference() {
 
 #[test]
 fn duplicates_are_deleted() {
-    let wanted = request("10.96.0.10", &["A"]);
+    let requested = request("10.96.0.10", &["A"]);
     let found = [
         observed("1", &request("10.96.0.10", &["B"])),
-        observed("2", &wanted),
+        observed("2", &requested),
     ];
-    let operations = operations(&desired(&[wanted]), &found, &HashMap::new(), true);
+    let operations = operations(&desired(&[requested]), &found, &HashMap::new(), true);
     assert_eq!(operations, [Operation::Delete("1".into())]);
 }
 
 #[test]
 fn load_balancers_of_another_form_are_deleted() {
-    let wanted = request("10.96.0.10", &["A"]);
-    let mut two_ports = observed("1", &wanted);
+    let requested = request("10.96.0.10", &["A"]);
+    let mut two_ports = observed("1", &requested);
     two_ports.port_mappings.push(PortMapping::default());
-    let mut two_vips = observed("2", &wanted);
+    let mut two_vips = observed("2", &requested);
     two_vips.frontend_vips.push("10.96.0.11".to_owned());
     let no_address = observed("3", &request("web", &["A"]));
     let found = [two_ports, two_vips, no_address];
@@ -120,12 +126,12 @@ fn load_balancers_of_another_form_are_deleted() {
 }
 
 #[test]
-fn other_form_of_an_own_request_is_no_difference() {
-    let wanted = request("10.96.0.10", &["A"]);
-    let mut found = observed("1", &wanted);
+fn other_form_of_an_own_request_is_not_a_difference() {
+    let requested = request("10.96.0.10", &["A"]);
+    let mut found = observed("1", &requested);
     found.port_mappings[0].flags = 0;
-    let written = HashMap::from([(found.id.clone(), wanted.clone())]);
-    let desired = desired(&[wanted]);
+    let written = HashMap::from([(found.id.clone(), requested.clone())]);
+    let desired = desired(&[requested]);
     assert_eq!(
         operations(&desired, std::slice::from_ref(&found), &written, true),
         []
@@ -136,12 +142,12 @@ fn other_form_of_an_own_request_is_no_difference() {
 
 #[test]
 fn texts_of_ipv6_addresses_are_compared_as_addresses() {
-    let mut wanted = request("fd00:10:96::10", &["A"]);
-    wanted.flags = BALANCER_IPV6;
-    let mut found = observed("1", &wanted);
+    let mut requested = request("fd00:10:96::10", &["A"]);
+    requested.flags = BALANCER_IPV6;
+    let mut found = observed("1", &requested);
     found.frontend_vips = vec!["FD00:10:96:0:0:0:0:10".to_owned()];
     assert_eq!(
-        operations(&desired(&[wanted]), &[found], &HashMap::new(), true),
+        operations(&desired(&[requested]), &[found], &HashMap::new(), true),
         []
     );
 }

@@ -82,7 +82,7 @@ fn remote_endpoint_in_an_overlay_names_its_host() {
 }
 
 #[test]
-fn shared_remote_endpoint_goes_with_its_last_service() {
+fn shared_remote_endpoint_is_removed_with_its_last_service() {
     let (mut host, mut plan) = (host("L2Bridge"), sharing());
     let mut reconciler = Reconciler::new(settings());
     assert_eq!(pass(&mut reconciler, &mut host, &plan).created_endpoints, 1);
@@ -235,7 +235,7 @@ fn old_hns_is_refused() {
 }
 
 #[test]
-fn new_network_of_the_same_name_gets_everything_again() {
+fn new_network_of_the_same_name_gets_all_objects_again() {
     let (mut host, plan) = (host("Overlay"), web(&json!({}), &json!({})));
     let mut reconciler = Reconciler::new(settings());
     pass(&mut reconciler, &mut host, &plan);
@@ -250,7 +250,7 @@ fn new_network_of_the_same_name_gets_everything_again() {
 }
 
 #[test]
-fn flags_that_hns_forgets_are_no_difference_for_the_process_that_wrote_them() {
+fn flags_that_hns_drops_are_not_a_difference_for_the_process_that_wrote_them() {
     let spec = json!({
         "type": "NodePort", "ports": [{"name": "http", "port": 80, "nodePort": 30080}],
     });

@@ -149,7 +149,7 @@ fn create() -> io::Result<()> {
 }
 
 fn unshare(flags: UnshareFlags, subject: &str) -> io::Result<()> {
-    // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
+    // SAFETY: no file descriptor table is unshared, the only reason why the call is unsafe.
     let unshared = unsafe { rustix::thread::unshare_unsafe(flags) };
     unshared.map_err(|errno| {
         let error = io::Error::from(errno);

@@ -14,7 +14,7 @@ use crate::sandbox::{LOG_FILES_MAX, older_log};
 /// Interval at which a followed log is checked for new output.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Error of a sink whose client is gone.
+/// Error of a sink whose client has disconnected.
 pub struct ClientGone;
 
 /// Passes the selected lines to `sink` until the log ends or, if it is followed, the container exits.

@@ -1,4 +1,4 @@
-//! Sockets of the echo server.
+//! Sockets of the echo server: TCP, UDP and HTTP.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -97,7 +97,7 @@ async fn serve_connection(
     if http::detect_protocol(&read) == DetectedProtocol::Http {
         return serve_http(&response, stream, read).await;
     }
-    // One line for the initial bytes, or for silence; then one for each further read.
+    // One line for the initial bytes, or for their absence; then one for each further read.
     let line = format!("{response}\n");
     loop {
         stream.write_all(line.as_bytes()).await?;
@@ -144,7 +144,7 @@ async fn serve_http(
 async fn serve_datagrams(settings: Arc<Settings>, socket: UdpSocket, port: u16) {
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     loop {
-        // Errors here are ICMP errors for earlier datagrams, whose client is gone.
+        // Errors here are ICMP errors for earlier datagrams, whose client has disconnected.
         let Ok((_, client)) = socket.recv_from(&mut buffer).await else {
             continue;
         };
@@ -170,7 +170,7 @@ async fn bind_udp(port: u16) -> io::Result<UdpSocket> {
     }
 }
 
-/// Replaces the standard input by `/dev/null`, which tells the sandbox that the ports are open.
+/// Replaces the standard input by `/dev/null`, which signals to the sandbox that the ports are open.
 fn close_stdin() -> io::Result<()> {
     let null = std::fs::File::open("/dev/null")?;
     // SAFETY: dup2 takes numbers; both descriptors are open.

@@ -67,15 +67,15 @@ fn reserves_only_free_addresses_of_the_ranges() {
 
 #[test]
 fn rejects_invalid_ranges() {
-    for bad in [
+    for invalid in [
         &[][..],
         &["10.0.0.0/24", "10.0.1.0/24"],
         &["10.0.0.0/31"],
         &["10.0.0.0/32"],
         &["fd00::/127"],
     ] {
-        let ranges = bad.iter().map(|range| range.parse().unwrap()).collect();
-        assert!(AddressPool::new(ranges).is_err(), "{bad:?}");
+        let ranges = invalid.iter().map(|range| range.parse().unwrap()).collect();
+        assert!(AddressPool::new(ranges).is_err(), "{invalid:?}");
     }
     assert!(AddressPool::new(vec!["10.0.0.0/0".parse().unwrap()]).is_ok());
     assert!(AddressPool::new(vec!["::/0".parse().unwrap()]).is_ok());

@@ -132,6 +132,7 @@ pub struct HostPorts {
     rules: Mutex<Rules>,
 }
 
+/// Host ports of all Pods, and the connection that writes their rules.
 #[derive(Debug, Default)]
 struct Rules {
     /// Ports by UID of the Pod.

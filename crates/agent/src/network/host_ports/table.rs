@@ -197,7 +197,7 @@ impl FamilyTable {
     fn translations(&self) -> [Rule; 2] {
         let protocol = self.behind_address();
         let mut by_address = self.of_family();
-        // A host IP that is no address of the node must not match connections that the node forwards.
+        // A host IP that is not an address of the node must not match connections that the node forwards.
         by_address.extend(is_of_node());
         by_address.push(self.load_address(FibAddress::Destination, START));
         by_address.extend(load_port(protocol));

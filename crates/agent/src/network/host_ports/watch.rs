@@ -12,7 +12,7 @@ use crate::network::source_validation;
 
 /// Period in which the thread checks that it is still needed.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Pause after a transaction of another program: one that changes the tables all the time costs little.
+/// Pause after a transaction of another program: a program that changes the tables continuously costs little.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Starts a thread that ends with `host_ports`. After changes of other programs, it restores the rules of host ports

@@ -18,7 +18,7 @@ use crate::containers::stop_signal;
 use crate::containers::{State, Terminated};
 use crate::sandbox::protocol::Exit;
 
-/// Messages of tasks that wait for the worker: one for each container is usual.
+/// Maximum number of messages of tasks that wait for the worker: one for each container is usual.
 const MESSAGES_MAX: usize = 16;
 
 /// Tasks alongside the running containers of a Pod.

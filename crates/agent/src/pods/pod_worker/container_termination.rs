@@ -23,7 +23,7 @@ pub(super) struct Termination {
 /// Parameters of a termination.
 pub(super) struct TerminationPlan {
     pub runner: HandlerRunner,
-    /// Signal that asks the container to end.
+    /// Signal that requests the exit of the container.
     pub signal: Signal,
     /// Time of SIGKILL. The `preStop` handler counts towards it.
     pub deadline: Instant,

@@ -90,7 +90,7 @@ enum PodWorkerError {
     Link(#[from] RouteError),
 }
 
-/// Runs a Pod until it is gone. `desired` has the changes after `pod`. A Pod with a mirror Pod is static.
+/// Runs a Pod until its end. `desired` has the changes after `pod`. A Pod with a mirror Pod is static.
 pub(crate) async fn run(
     context: Arc<Context>,
     pod: Arc<Pod>,

@@ -86,7 +86,7 @@ fn move_up(from: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> io::R
     }
 }
 
-/// Removes a name unless it is a directory. Returns true if it is gone.
+/// Removes a name unless it is a directory. Returns true if it no longer exists.
 fn remove_file(directory: &OwnedFd, name: &CStr) -> io::Result<bool> {
     match unlinkat(directory, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(true),

@@ -148,7 +148,7 @@ fn terminated_state_has_code_signal_and_times() {
 
 #[test]
 fn last_conditions_override_watched_conditions() {
-    // The watched Pod does not have yet that Ready is false since second 3.
+    // The watched Pod does not yet contain that Ready has been false since second 3.
     let watched = pod(json!({}));
     let last_conditions = [PodCondition {
         kind: "Ready".to_owned(),

@@ -27,7 +27,8 @@ pub const PIDS_MAX_DEFAULT: u64 = 4096;
 const CPU_PERIOD_US: u64 = 100_000;
 /// Smallest CPU quota that the kernel accepts, in microseconds.
 const CPU_QUOTA_US_MIN: u64 = 1_000;
-/// Attempts to remove a group, and the delay between them: killed processes leave their group after a moment.
+/// Maximum number of attempts to remove a group, and the delay between them: killed processes leave their group after a
+/// moment.
 const REMOVAL_ATTEMPTS_MAX: usize = 20;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 /// Name of the group of all Pods, below the group of the agent.

@@ -9,17 +9,19 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat,
+};
 use rustix::io::Errno;
 
 /// Files and directories of one Pod that one round counts.
 pub(super) const ENTRIES_PER_ROUND: usize = 200_000;
-/// Files and directories of one Pod that are counted: those of a hundred rounds.
+/// Maximum number of files and directories of one Pod that are counted: those of a hundred rounds.
 pub(super) const ENTRIES_MAX: usize = 100 * ENTRIES_PER_ROUND;
-/// Directories that wait to be read, and bytes of their paths.
+/// Maximum number of directories that wait to be read, and bytes of their paths.
 const PENDING_MAX: usize = 200_000;
 const PATH_BYTES_MAX: usize = 8 << 20;
-/// Inodes with several names that count once. The names of others count separately.
+/// Maximum number of inodes with several names that count once. The names of others count separately.
 const LINKED_MAX: usize = 200_000;
 /// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
@@ -70,6 +72,7 @@ pub(super) struct Walk {
     current: Option<OpenDirectory>,
 }
 
+/// A directory whose entries are read.
 struct OpenDirectory {
     descriptor: OwnedFd,
     entries: Dir,
@@ -155,6 +158,17 @@ impl Walk {
     }
 }
 
+/// Returns the bytes of a file on disk; 0 for one that is missing.
+pub(super) fn bytes_of_file(path: &Path) -> u64 {
+    let stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW);
+    stat.map_or(0, |stat| occupied(&stat))
+}
+
+fn occupied(stat: &Stat) -> u64 {
+    let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
+    blocks.saturating_mul(BLOCK_BYTES)
+}
+
 /// Directory tree that is being read.
 struct Tree {
     device: u64,
@@ -199,8 +213,7 @@ impl Tree {
             } else if stat.st_nlink > 1 && !self.is_first_name(stat.st_ino) {
                 continue;
             }
-            let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
-            self.bytes = self.bytes.saturating_add(blocks.saturating_mul(BLOCK_BYTES));
+            self.bytes = self.bytes.saturating_add(occupied(&stat));
         }
         Ok(false)
     }

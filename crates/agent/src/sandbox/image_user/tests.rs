@@ -84,7 +84,7 @@ fn rejects_names_without_an_entry() {
 }
 
 #[test]
-fn rejects_numbers_that_the_kernel_takes_as_no_change() {
+fn rejects_numbers_that_the_kernel_interprets_as_no_change() {
     let none = Confinement::default();
     for user in ["4294967295", "2147483648", "5000:4294967295"] {
         let error = account(user, &none).unwrap_err();

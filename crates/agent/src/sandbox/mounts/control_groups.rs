@@ -34,6 +34,7 @@ const CONTROLLERS: [(&str, &str); 4] = [
 /// Control groups of a container, as detached mounts.
 pub(super) struct ControlGroups(Vec<Group>);
 
+/// Hierarchy of control groups, and the tree of its mount.
 struct Group {
     hierarchy: Hierarchy,
     tree: OwnedFd,

@@ -71,7 +71,7 @@ impl KernelFileSystems {
 /// Gives this process a mount namespace whose root is the image. Returns the root directory.
 ///
 /// # Errors
-/// Errors of the kernel, and for an image whose `/proc`, `/sys` or `/dev` is no directory.
+/// Errors of the kernel, and for an image whose `/proc`, `/sys` or `/dev` is not a directory.
 pub(super) fn enter(
     image: &ImageRoot,
     confinement: &Confinement,
@@ -82,7 +82,7 @@ pub(super) fn enter(
     let owner = users.map(UserNamespace::range);
     let layers = Layers::detach(image, directory, users)?;
     let kernel = KernelFileSystems::detach(confinement)?;
-    // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
+    // SAFETY: no file descriptor table is unshared, the only reason why the call is unsafe.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
     detach_from_node()?;
     let staging = Path::new(STAGING);

@@ -132,7 +132,7 @@ fn build_on_node(
     control_groups: Option<&ControlGroups>,
 ) -> io::Result<()> {
     let owner = users.map(UserNamespace::range);
-    // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
+    // SAFETY: no file descriptor table is unshared, the only reason why the call is unsafe.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
     detach_from_node()?;
     let temporary = if confinement.is_privileged {

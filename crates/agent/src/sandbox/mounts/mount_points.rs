@@ -24,7 +24,7 @@ use crate::volumes::directory::Directory;
 #[cfg(test)]
 mod tests;
 
-/// Entries of a covered directory. Each is a mount of its own.
+/// Maximum number of entries of a covered directory. Each is a mount of its own.
 const COVERED_ENTRIES_MAX: usize = 512;
 /// Mount point of a new root during its creation: a directory that every host has.
 const STAGING: &str = "/proc";

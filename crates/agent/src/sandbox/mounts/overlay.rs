@@ -18,7 +18,7 @@ use crate::sandbox::pod_directory::OpenPodDirectory;
 use crate::sandbox::protocol::ImageRoot;
 use crate::sandbox::user_namespace::UserNamespace;
 
-/// Layers of one image. With 18 bytes for each, the options fit the page that `mount(2)` takes.
+/// Maximum number of layers of one image. With 18 bytes for each, the options fit the page that `mount(2)` takes.
 const LAYERS_MAX: usize = 127;
 /// Mode of the root directory.
 const ROOT_MODE: u32 = 0o755;

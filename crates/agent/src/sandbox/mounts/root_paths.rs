@@ -15,9 +15,9 @@ use rustix::io::Errno;
 use super::MOUNT_POINT_MODE;
 use crate::confinement::user_namespaces::ranges::IdRange;
 
-/// Symbolic links in one path, as in the kernel.
+/// Maximum number of symbolic links in one path, as in the kernel.
 const LINKS_MAX: usize = 40;
-/// Components of one path with those of its links: those of a path of 4096 bytes.
+/// Maximum number of components of one path with those of its links: those of a path of 4096 bytes.
 const COMPONENTS_MAX: usize = 2048;
 
 /// Kind of file that a path has to name.

@@ -12,7 +12,7 @@ mod tests;
 
 /// Log directory of the node.
 pub(super) const DIRECTORY: &str = "/var/log";
-/// Entries of a directory that are listed.
+/// Maximum number of entries of a directory that are listed.
 const ENTRIES_MAX: usize = 10_000;
 /// Bytes of a file that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -49,7 +49,8 @@ pub(super) fn open(root: &Path, path: &str) -> io::Result<NodeLog> {
     }
 }
 
-/// Reads a file to the size that it had when it was opened, and passes it on in chunks. Ends early if the sink is gone.
+/// Reads a file to the size that it had when it was opened, and passes it on in chunks. Ends early if the sink is
+/// closed.
 ///
 /// # Errors
 /// Errors of the file.

@@ -1,4 +1,4 @@
-//! Streams of a client.
+//! Streams of a client for one command: input, output, error, result and sizes of the terminal.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) struct ClientStreams {
     pub sizes: watch::Receiver<Option<TerminalSize>>,
     /// Output to the client.
     pub output: mpsc::Sender<Outgoing>,
-    /// Resolves when the client is gone.
+    /// Resolves when the client has disconnected.
     pub gone: oneshot::Receiver<()>,
 }
 

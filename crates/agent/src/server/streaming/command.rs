@@ -43,7 +43,7 @@ pub(super) enum Operation {
 }
 
 impl Command {
-    /// Runs until the command or the container exits, or the client is gone. The latter kills a command.
+    /// Runs until the command or the container exits, or the client has disconnected. The latter kills a command.
     pub(super) async fn run(self, streams: ClientStreams) -> CommandResult {
         let (request, activity) = match self.operation {
             Operation::Execute => {
@@ -137,8 +137,8 @@ async fn copy(mut session: Session, ends: SessionStreams, streams: ClientStreams
             Ok(code) => CommandResult::Exited(code),
             Err(error) => CommandResult::Failed(format!("the sandbox of the container ended: {error}")),
         },
-        _ = &mut gone => CommandResult::Failed("the client is gone".to_owned()),
-        () = output.closed() => CommandResult::Failed("the client is gone".to_owned()),
+        _ = &mut gone => CommandResult::Failed("the client has disconnected".to_owned()),
+        () = output.closed() => CommandResult::Failed("the client has disconnected".to_owned()),
     }
 }
 

@@ -233,10 +233,10 @@ where
     response
 }
 
-/// Bytes of a stream that wait, as messages: one is read while another is written.
+/// Maximum number of bytes of a stream that wait, as messages: one is read while another is written.
 const MESSAGES_WAITING_MAX: usize = 1;
-/// Time between pings to a client. A reader that waits for a command does not notice the end of its client; a failed ping
-/// does.
+/// Time between pings to a client. A reader that waits for a command does not detect the end of its client; a failed
+/// ping does.
 const PING_PERIOD: Duration = Duration::from_secs(30);
-/// Bytes that are read at once.
+/// Maximum number of bytes that are read at once.
 const READ_BYTES_MAX: usize = 32 << 10;

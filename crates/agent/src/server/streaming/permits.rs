@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Sessions of the node.
+/// Maximum number of sessions of the node.
 pub(super) const TOTAL_MAX: usize = 256;
-/// Sessions of one Pod: many terminals and forwarded ports, too few to exhaust the node.
+/// Maximum number of sessions of one Pod: many terminals and forwarded ports, too few to exhaust the node.
 pub(super) const PER_POD_MAX: usize = 32;
 
 /// Pool of permits. Clones share it.

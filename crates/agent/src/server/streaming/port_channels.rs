@@ -18,7 +18,7 @@ use super::port_forward::dial;
 use super::websocket::{Sink, Source, accept, encoded, normal_closure};
 use super::{MESSAGES_WAITING_MAX, PING_PERIOD, READ_BYTES_MAX};
 
-/// Ports of one session.
+/// Maximum number of ports of one session.
 pub(super) const PORTS_MAX: usize = 64;
 
 /// Message to the client: channel and bytes.
@@ -42,7 +42,7 @@ pub(super) fn ports(query: &str) -> Option<Vec<u16>> {
     (1..=PORTS_MAX).contains(&ports.len()).then_some(ports)
 }
 
-/// Forwards one connection to each port, until all have ended or the client is gone.
+/// Forwards one connection to each port, until all have ended or the client has disconnected.
 pub(super) async fn serve<S>(
     io: S,
     encoding: Encoding,
@@ -101,7 +101,7 @@ async fn forward(
         Err(cause) => {
             let message = format!("error forwarding port {number} to pod {pod}: {cause}");
             if output.send((error, message.into())).await.is_err() {
-                tracing::debug!("client gone before the error of a forwarded port");
+                tracing::debug!("client disconnected before the error of a forwarded port");
             }
         }
     }
@@ -142,7 +142,7 @@ async fn copy(
     }
 }
 
-/// Passes the messages of the client on, until it is gone.
+/// Passes the messages of the client on, until it has disconnected.
 async fn receive_all<S: AsyncRead + AsyncWrite + Unpin>(
     mut source: Source<S>,
     encoding: Encoding,

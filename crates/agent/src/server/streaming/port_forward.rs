@@ -39,6 +39,7 @@ struct ConnectionStream {
     deadline: Instant,
 }
 
+/// Kind of a stream of a forwarded connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StreamKind {
     Data,
@@ -52,7 +53,7 @@ struct StreamHeaders {
     kind: StreamKind,
 }
 
-/// Forwards connections until the client is gone.
+/// Forwards connections until the client has disconnected.
 pub(super) async fn serve<S>(io: S, network: NetworkNamespace, pod: String)
 where
     S: AsyncRead + AsyncWrite + Send + 'static,

@@ -22,9 +22,10 @@ use super::{MESSAGES_WAITING_MAX, PING_PERIOD, READ_BYTES_MAX};
 const STREAMS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time in which the client closes the connection after the server.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Received bytes of all streams that wait for their readers. The connection is not read beyond; a frame always fits.
+/// Maximum number of received bytes of all streams that wait for their readers. The connection is not read beyond; a
+/// frame always fits.
 const RECEIVED_BYTES_MAX: usize = 1 << 20;
-/// Writes that wait.
+/// Maximum number of writes that wait.
 const WRITES_WAITING_MAX: usize = 4;
 
 /// Stream that the client opened.
@@ -33,7 +34,7 @@ pub(super) struct SpdyStream {
     pub headers: Headers,
     /// Received data; ends when the client sends no more.
     pub received: mpsc::Receiver<Bytes>,
-    /// Resolves when the client ends the stream in both directions, or is gone.
+    /// Resolves when the client ends the stream in both directions, or has disconnected.
     pub reset: oneshot::Receiver<()>,
     /// Sender of data.
     pub sender: StreamSender,
@@ -71,7 +72,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts the tasks. `present` is dropped when the client is gone.
+    /// Starts the tasks. `present` is dropped when the client has disconnected.
     pub(super) fn start<S>(io: S, present: oneshot::Sender<()>) -> Self
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
@@ -94,7 +95,7 @@ impl Server {
                 result = reader.run(read) => if let Err(error) = result {
                     tracing::debug!(%error, "SPDY connection ended");
                 },
-                // A reader that waits for a full stream does not notice the end of the client.
+                // A reader that waits for a full stream does not detect the end of the client.
                 Ok(()) = write_failed => {}
             }
         });
@@ -130,6 +131,7 @@ impl Server {
     }
 }
 
+/// Reader of frames. It passes data to the streams.
 struct FrameReader {
     state: Arc<Mutex<Connection>>,
     /// `None` when no more streams are accepted: the writer ends with the last sender.
@@ -241,7 +243,7 @@ impl FrameReader {
                                 writes: writes.clone(),
                             },
                         };
-                        // An error means that the session ends; the loop notices it.
+                        // An error means that the session ends; the loop detects it.
                         streams.send(opened).await.ok();
                     }
                 }
@@ -362,7 +364,7 @@ where
     server.finish().await;
 }
 
-/// Waits for the streams of a command. Returns `None` if the client is gone.
+/// Waits for the streams of a command. Returns `None` if the client has disconnected.
 async fn open_streams(
     server: &mut Server,
     protocol: CommandProtocol,

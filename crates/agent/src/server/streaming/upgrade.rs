@@ -10,7 +10,7 @@ use hyper::upgrade::OnUpgrade;
 use streams::protocol::{STREAM_PROTOCOL_HEADER, negotiate};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-/// Protocols of a client that are considered.
+/// Maximum number of protocols of a client that are read.
 const PROTOCOLS_MAX: usize = 32;
 const SPDY: &str = "SPDY/3.1";
 
@@ -26,7 +26,7 @@ pub(super) enum Transport {
 /// Reason why a connection is not upgraded.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::server) enum UpgradeError {
-    /// The request asks for no known upgrade.
+    /// The request contains no supported upgrade.
     #[error("Upgrade request required")]
     NotRequested,
     /// Client and server have no protocol in common.
@@ -75,7 +75,8 @@ impl Upgrade {
         let client = listed(headers, &header);
         let names: Vec<&str> = client.iter().map(String::as_str).collect();
         let protocol = if client.is_empty() {
-            // A client before the negotiation was introduced has the first version, the last one of forwarded ports.
+            // A client that names no protocol is older than the negotiation. Commands then have the first version of
+            // the protocol, and forwarded ports have the last protocol of the list.
             let first = server.iter().find(|name| name.starts_with("channel."));
             first.or(server.last()).copied()
         } else {
@@ -87,21 +88,21 @@ impl Upgrade {
         })?;
         let mut response = Response::new(());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        let answer = response.headers_mut();
-        answer.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        let response_headers = response.headers_mut();
+        response_headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         if !client.is_empty() {
-            answer.insert(header, HeaderValue::from_static(protocol));
+            response_headers.insert(header, HeaderValue::from_static(protocol));
         }
         match (transport, key) {
             (Transport::WebSocket, Some(key)) => {
-                answer.insert(UPGRADE, HeaderValue::from_static("websocket"));
+                response_headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
                 // The digest in base64 is always a valid value.
                 if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) {
-                    answer.insert(SEC_WEBSOCKET_ACCEPT, accept);
+                    response_headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
                 }
             }
             _ => {
-                answer.insert(UPGRADE, HeaderValue::from_static(SPDY));
+                response_headers.insert(UPGRADE, HeaderValue::from_static(SPDY));
             }
         }
         Ok(Self {
@@ -113,7 +114,7 @@ impl Upgrade {
     }
 }
 
-/// Returns the values of a header, which may be several and have commas.
+/// Returns the values of a header that may occur several times and contain lists with commas.
 fn listed(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let texts = headers
         .get_all(name)

@@ -28,7 +28,7 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 const WRITE_BUFFER_BYTES_MAX: usize = 256 << 10;
 /// Time in which the client closes the connection after the server.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of a tunnel that wait for each direction.
+/// Maximum number of bytes of a tunnel that wait for each direction.
 const TUNNEL_BYTES_MAX: usize = 64 << 10;
 
 pub(super) type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
@@ -57,7 +57,7 @@ where
     };
     let reading = tokio::spawn(receiver.run(source));
     let writing = tokio::spawn(send_all(sink, protocol.encoding, sent, output_of_command));
-    // As upstream: an empty message tells the client that the streams are open.
+    // As upstream: an empty message signals that the streams are open.
     let greeting = (first.unwrap_or(Stream::Status), Bytes::new());
     let streams = ClientStreams {
         input: has_input.then_some(input_of_command),
@@ -73,7 +73,7 @@ where
             result.text()
         };
         if !status.is_empty() && output.send((Stream::Status, status.into())).await.is_err() {
-            tracing::debug!("client gone before the status of its command");
+            tracing::debug!("client disconnected before the status of its command");
         }
     }
     drop(output);
@@ -93,6 +93,7 @@ pub(super) fn normal_closure() -> Message {
     }))
 }
 
+/// Accepts a WebSocket connection after its upgrade, and returns its two directions.
 pub(super) async fn accept<S>(io: S) -> (Sink<S>, Source<S>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -111,7 +112,7 @@ struct Receiver {
     encoding: Encoding,
     input: Option<mpsc::Sender<Bytes>>,
     sizes: watch::Sender<Option<TerminalSize>>,
-    /// Dropped when the client is gone.
+    /// Dropped when the client has disconnected.
     _present: oneshot::Sender<()>,
 }
 

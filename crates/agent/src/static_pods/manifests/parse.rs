@@ -30,7 +30,7 @@ pub enum ManifestError {
         /// Message of the parser.
         detail: String,
     },
-    /// A document is no Pod.
+    /// A document is not a Pod.
     #[error("{path}, document {document}: {detail}", path = path.display())]
     Document {
         /// Path of the file.

@@ -42,7 +42,7 @@ fn dropping(connection: &mut Connection) -> Vec<RuleFamily> {
         .collect()
 }
 
-/// Tables of own rules.
+/// Tables of the announcer's rules.
 fn tables(connection: &mut Connection) -> Vec<RouteTable> {
     let rules = connection.rules().expect("rules").into_iter();
     rules
@@ -61,7 +61,9 @@ fn kernel_follows_state_and_is_cleaned() {
         let link = connection
             .link_index(&"br0".parse().expect("a name"))
             .expect("a link");
-        connection.change_link(link, &LinkChange::up()).expect("up");
+        connection
+            .change_link(link, &LinkChange::up())
+            .expect("a link that is up");
         for network in ["192.0.2.1/24", "2001:db8::1/64"] {
             let network = network.parse().expect("a network");
             connection.add_address(link, network).expect("an address");
@@ -120,7 +122,9 @@ fn refused_route_of_one_owner_leaves_the_others_applied() {
         let name: LinkName = "br0".parse().expect("a name");
         connection.add_bridge(&name).expect("a bridge");
         let link = connection.link_index(&name).expect("a link");
-        connection.change_link(link, &LinkChange::up()).expect("up");
+        connection
+            .change_link(link, &LinkChange::up())
+            .expect("a link that is up");
         let network = "192.0.2.1/24".parse().expect("a network");
         connection.add_address(link, network).expect("an address");
         let (mut kernel, mut numbers) = (EgressKernel::default(), OwnerNumbers::default());
@@ -167,7 +171,7 @@ fn table_of_an_earlier_process_stays_until_the_first_write() {
         let pod: Vec<Vec<u8>> = vec![vec![10, 244, 1, 7]];
         let mut next = EgressKernel::default();
         assert_eq!(keys("sources"), pod);
-        // A process that does not know the owner yet.
+        // A process that has not received the owner yet.
         let blocked = EgressState::new(&pods(PodEgress::Blocked), &mut OwnerNumbers::default());
         next.apply(&blocked).expect("applied");
         assert_eq!(keys("blocked"), pod);

@@ -123,7 +123,7 @@ fn events_name_node_and_addresses() {
 }
 
 #[test]
-fn one_node_records_what_all_see() {
+fn faults_on_all_nodes_are_recorded_by_one() {
     let common = EgressFault::TooManyPods;
     let own = EgressFault::NoRoute(NodeName::from("n2"));
     for (report, expected) in [

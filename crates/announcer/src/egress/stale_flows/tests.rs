@@ -40,7 +40,7 @@ fn flows_to_outside_with_another_source_are_stale() {
         // Masqueraded before the annotation.
         (flow("10.244.1.7", outside, outside, "192.0.2.1"), true),
         (flow("10.244.1.7", outside, outside, "192.0.2.100"), false),
-        // The annotation is gone.
+        // The annotation was removed.
         (flow("10.244.1.8", outside, outside, "10.244.1.8"), true),
         // Through a cluster IP to another Pod.
         (flow("10.244.1.7", "10.96.0.9", "10.244.2.7", "10.244.1.7"), false),

@@ -72,7 +72,7 @@ fn tables_of_other_programs_have_no_number() {
 }
 
 #[test]
-fn pods_are_blocked_without_a_number() {
+fn pods_of_owners_without_a_number_are_blocked() {
     let mut numbers = OwnerNumbers::default();
     for number in 0..NUMBER_MAX {
         assert!(numbers.number(&NodeName::from(number.to_string())).is_some());

@@ -35,7 +35,7 @@ fn ambiguous_connections_count_as_active() {
     assert!(was_idle(TcpState::Established, 301));
     assert!(
         !was_idle(TcpState::Established, 300),
-        "it may wait for an acknowledgment"
+        "the connection may wait for an acknowledgment"
     );
     assert!(
         !was_idle(TcpState::Established, 432_000),

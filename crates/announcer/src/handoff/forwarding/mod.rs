@@ -55,6 +55,7 @@ pub(crate) struct ConnectionForwarding {
     recovered: BTreeSet<IpAddr>,
 }
 
+/// Table of one IP family.
 #[derive(Debug)]
 struct FamilyTable {
     family: Family,

@@ -19,7 +19,7 @@ fn process(name: &str) -> LeaseHolder {
 
 /// Acquires the address while all other nodes live.
 fn begin(history: &mut OwnershipHistory, now: Time) -> Option<ConntrackFlush> {
-    history.begin(now, ADDRESS, |_| Liveness::Silent(Duration::ZERO))
+    history.begin(now, ADDRESS, |_| Liveness::WithoutMessage(Duration::ZERO))
 }
 
 /// Records a release by another node.
@@ -176,24 +176,16 @@ fn returned(by: &[&LeaseHolder]) -> OwnershipHistory {
 #[test]
 fn forwarding_chain_ends_at_a_failed_hop() {
     let [b, c] = ["b", "c"].map(process);
-    let briefly_silent = Liveness::Silent(UNANSWERED_MAX);
-    let silent = Liveness::Silent(WHILE);
+    let recent = Liveness::WithoutMessage(UNANSWERED_MAX);
+    let failed = Liveness::WithoutMessage(WHILE);
     let active_since = |at: Time| ConntrackFlush::ActiveWithin((LATER - at) * 2 + ABSENCE_MARGIN);
     for (of_b, of_c, expected) in [
-        (briefly_silent, briefly_silent, ConntrackFlush::Closed),
-        (briefly_silent, Liveness::Gone, ConntrackFlush::Closed),
-        (briefly_silent, Liveness::Leaving, ConntrackFlush::Closed),
-        (
-            Liveness::Gone,
-            briefly_silent,
-            active_since(LATER - REPLACED_WITHIN),
-        ),
-        (
-            Liveness::Leaving,
-            briefly_silent,
-            active_since(LATER - UNANSWERED_MAX),
-        ),
-        (silent, briefly_silent, active_since(NOW)),
+        (recent, recent, ConntrackFlush::Closed),
+        (recent, Liveness::Removed, ConntrackFlush::Closed),
+        (recent, Liveness::Leaving, ConntrackFlush::Closed),
+        (Liveness::Removed, recent, active_since(LATER - REPLACED_WITHIN)),
+        (Liveness::Leaving, recent, active_since(LATER - UNANSWERED_MAX)),
+        (failed, recent, active_since(NOW)),
     ] {
         let presence = |holder: &LeaseHolder| if *holder == b { of_b } else { of_c };
         let mut history = returned(&[&b, &c]);
@@ -202,7 +194,7 @@ fn forwarding_chain_ends_at_a_failed_hop() {
             Some(expected),
             "{of_b:?}, {of_c:?}"
         );
-        // The break persists when all nodes live again.
+        // The break persists when all nodes run again.
         let mut history = returned(&[&b, &c]);
         history.check_chains(LATER, presence);
         assert_eq!(begin(&mut history, LATER), Some(expected), "{of_b:?}, {of_c:?}");
@@ -210,12 +202,12 @@ fn forwarding_chain_ends_at_a_failed_hop() {
     // The last releasing node is a hop if another node owned the address afterwards.
     let mut history = returned(&[&b]);
     history.vote_granted(ADDRESS, &c);
-    let is_gone = |_: &LeaseHolder| Liveness::Gone;
+    let is_removed = |_: &LeaseHolder| Liveness::Removed;
     let expected = active_since(LATER - REPLACED_WITHIN);
-    assert_eq!(history.begin(LATER, ADDRESS, is_gone), Some(expected));
+    assert_eq!(history.begin(LATER, ADDRESS, is_removed), Some(expected));
     let mut history = returned(&[&b]);
     assert_eq!(
-        history.begin(LATER, ADDRESS, is_gone),
+        history.begin(LATER, ADDRESS, is_removed),
         Some(ConntrackFlush::Closed)
     );
 }

@@ -156,15 +156,18 @@ fn stops_forwarding_to_failed_removed_and_expired_owners() {
         owners.forwarded_to(ADDRESS).is_some()
     };
     let moment = Duration::from_secs(1);
-    assert!(after(moment, Liveness::Silent(UNANSWERED_MAX)));
-    assert!(!after(moment, Liveness::Silent(UNANSWERED_MAX + moment)));
-    assert!(!after(moment, Liveness::Gone));
+    assert!(after(moment, Liveness::WithoutMessage(UNANSWERED_MAX)));
+    assert!(!after(moment, Liveness::WithoutMessage(UNANSWERED_MAX + moment)));
+    assert!(!after(moment, Liveness::Removed));
     assert!(
         after(FORWARDING_DURATION_MAX - moment, Liveness::Leaving),
         "its kernel still knows the connections"
     );
     assert!(!after(FORWARDING_DURATION_MAX, Liveness::Leaving));
-    assert!(!after(FORWARDING_DURATION_MAX, Liveness::Silent(Duration::ZERO)));
+    assert!(!after(
+        FORWARDING_DURATION_MAX,
+        Liveness::WithoutMessage(Duration::ZERO)
+    ));
     let mut owners = acquired_from("a");
     owners.remove_node(&name("b"));
     assert_eq!(owners.forwarded_to(ADDRESS), Some(&name("a")));

@@ -53,7 +53,7 @@ fn end_of_a_process_with_a_report_is_noticed() {
 }
 
 #[test]
-fn end_of_a_process_that_withdrew_its_report_is_no_event() {
+fn exit_of_a_process_that_withdrew_its_report_is_not_an_event() {
     run(async {
         let (_port, address) = address().await;
         let mut report = StandingReport::new(address);
@@ -72,7 +72,7 @@ fn end_of_a_process_that_withdrew_its_report_is_no_event() {
 }
 
 #[test]
-fn end_of_a_process_without_a_report_is_no_event() {
+fn exit_of_a_process_without_a_report_is_not_an_event() {
     run(async {
         let (_port, address) = address().await;
         let mut report = StandingReport::new(address);
@@ -81,7 +81,7 @@ fn end_of_a_process_without_a_report_is_no_event() {
         assert!(report.update(false));
         drop(report);
         let early = timeout(Duration::from_millis(300), &mut waiting).await;
-        assert!(early.is_err(), "nothing was reported");
+        assert!(early.is_err(), "no report was sent");
         waiting.abort();
     });
 }
@@ -94,7 +94,7 @@ fn end_of_the_successor_is_noticed() {
         let waiting = tokio::spawn(predecessor_ended(address));
         connect(&mut report).await;
         waiting.abort();
-        timeout(LIMIT, report.changed()).await.expect("its end");
+        timeout(LIMIT, report.changed()).await.expect("an end");
         assert!(report.successor.is_none());
         assert!(report.update(false), "votes may be sent");
     });

@@ -12,17 +12,17 @@ pub enum LinkPattern {
     /// Link of this name.
     Name(String),
     /// Links with this prefix; `*` alone matches all.
-    Beginning(String),
+    Prefix(String),
 }
 
 /// Error of a text that matches no link name. A retry does not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkPatternError {
     /// Empty text.
-    #[error("must be the name of a link, such as eth1, or the beginning of names, such as bond*")]
+    #[error("must be the name of a link, such as eth1, or a prefix of names, such as bond*")]
     Empty,
     /// Longer than a link name.
-    #[error("must be no longer than {NAME_BYTES_MAX} bytes, as names of links are")]
+    #[error("must be at most {NAME_BYTES_MAX} bytes, the longest name of a link")]
     TooLong,
     /// Character that link names do not contain.
     #[error("must not contain '/', ':' or white space, and '*' only at the end")]
@@ -34,7 +34,7 @@ impl LinkPattern {
     pub fn matches(&self, link: &str) -> bool {
         match self {
             Self::Name(name) => link == name,
-            Self::Beginning(start) => link.starts_with(start.as_str()),
+            Self::Prefix(prefix) => link.starts_with(prefix.as_str()),
         }
     }
 }
@@ -43,8 +43,8 @@ impl FromStr for LinkPattern {
     type Err = LinkPatternError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (name, is_beginning) = match text.strip_suffix('*') {
-            Some(start) => (start, true),
+        let (name, is_prefix) = match text.strip_suffix('*') {
+            Some(prefix) => (prefix, true),
             None => (text, false),
         };
         let is_foreign =
@@ -55,8 +55,8 @@ impl FromStr for LinkPattern {
             Err(LinkPatternError::TooLong)
         } else if name.contains(is_foreign) {
             Err(LinkPatternError::Character)
-        } else if is_beginning {
-            Ok(Self::Beginning(name.to_owned()))
+        } else if is_prefix {
+            Ok(Self::Prefix(name.to_owned()))
         } else {
             Ok(Self::Name(name.to_owned()))
         }
@@ -67,7 +67,7 @@ impl fmt::Display for LinkPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),
-            Self::Beginning(start) => write!(f, "{start}*"),
+            Self::Prefix(prefix) => write!(f, "{prefix}*"),
         }
     }
 }

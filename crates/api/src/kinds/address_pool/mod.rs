@@ -16,9 +16,9 @@ use crate::machinery::tree::{
     child, is_set, items, number, object_mut, omit_null, set, set_or_clear, text, texts,
 };
 
-/// Most entries of `spec.addresses`. People write pools, and every lookup of an address scans all entries.
+/// Maximum number of entries of `spec.addresses`. People write pools, and every lookup of an address scans all entries.
 pub const ADDRESSES_MAX: usize = 256;
-/// Most entries of `spec.nodeSelectors` and of `spec.interfaces`. Every node evaluates all of them.
+/// Maximum number of entries of `spec.nodeSelectors` and of `spec.interfaces`. Every node evaluates all of them.
 pub const SELECTORS_MAX: usize = 64;
 /// Valid scopes; the first is the default.
 pub const SCOPES: [&str; 2] = ["External", "Internal"];
@@ -117,7 +117,7 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     validate_links(errors, &texts(spec, "interfaces"), &path.child("interfaces"));
 }
 
-/// Validates a pool of node addresses. Nodes have their addresses anyway, so there is nothing to announce.
+/// Validates a pool of node addresses. Nodes already have their addresses, so none is announced.
 fn validate_node_addresses(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     for field in ["addresses", "interfaces"] {
         if !items(spec, field).is_empty() {

@@ -39,7 +39,7 @@ fn addresses_of_a_pool_are_validated() {
     );
     assert!(of(json!(["192.0.2.1-192.0.2.1"])).is_empty());
     assert_eq!(of(json!([])), ["FieldValueRequired spec.addresses"]);
-    for bad in [
+    for invalid in [
         "x",
         "192.0.2.1",
         "192.0.2.1/24",
@@ -52,7 +52,11 @@ fn addresses_of_a_pool_are_validated() {
         "fe80::/64",
         "-",
     ] {
-        assert_eq!(of(json!([bad])), ["FieldValueInvalid spec.addresses[0]"], "{bad}");
+        assert_eq!(
+            of(json!([invalid])),
+            ["FieldValueInvalid spec.addresses[0]"],
+            "{invalid}"
+        );
     }
     assert_eq!(
         of(json!(["192.0.2.0/24", "192.0.2.255-192.0.3.1"])),
@@ -118,11 +122,11 @@ fn validates_node_selectors_and_interfaces() {
         )
         .is_empty()
     );
-    let bad = json!(["", "eth*1", "a/b", "a b", "sixteen-bytes-16", "eth0", "eth0"]);
+    let invalid = json!(["", "eth*1", "a/b", "a b", "sixteen-bytes-16", "eth0", "eth0"]);
     let expected = [0, 1, 2, 3, 4].map(|index| format!("FieldValueInvalid spec.interfaces[{index}]"));
     let mut expected = expected.to_vec();
     expected.push("FieldValueDuplicate spec.interfaces[6]".to_owned());
-    assert_eq!(with("interfaces", bad), expected);
+    assert_eq!(with("interfaces", invalid), expected);
     assert_eq!(
         with("interfaces", json!(vec!["eth0"; SELECTORS_MAX + 1])),
         ["FieldValueTooMany spec.interfaces"]

@@ -1,4 +1,4 @@
-//! Rules of DaemonSets.
+//! Defaults, preparation of updates and validation of DaemonSets.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Rules of Deployments.
+//! Defaults, preparation of updates and validation of Deployments.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Rules of ReplicaSets.
+//! Defaults, preparation of updates and validation of ReplicaSets.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Rules of StatefulSets.
+//! Defaults, preparation of updates and validation of StatefulSets.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Rules of Pod templates.
+//! Defaults and validation of Pod templates.
 
 use serde_json::Value;
 

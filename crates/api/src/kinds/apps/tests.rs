@@ -240,8 +240,8 @@ fn percentages_round_up_or_down() {
     assert_eq!((quarter.of_rounded_up(3), quarter.of_rounded_down(3)), (1, 0));
     assert_eq!((quarter.of_rounded_up(8), quarter.of_rounded_down(8)), (2, 2));
     assert_eq!(read(json!(4)).of_rounded_up(1), 4);
-    for bad in [json!("25"), json!("%"), json!("+5%"), json!(null), json!(1.5)] {
-        assert_eq!(IntOrPercent::read(&bad), None, "{bad}");
+    for invalid in [json!("25"), json!("%"), json!("+5%"), json!(null), json!(1.5)] {
+        assert_eq!(IntOrPercent::read(&invalid), None, "{invalid}");
     }
 }
 
@@ -364,7 +364,7 @@ fn revisions_have_objects_as_data() {
 }
 
 #[test]
-fn first_collision_count_is_no_decrement() {
+fn first_collision_count_is_not_a_decrement() {
     let old = deployment(|_| {});
     let mut new = old.clone();
     new["status"] = json!({"collisionCount": -1});

@@ -11,7 +11,7 @@ use crate::machinery::tree::{child, is_set, items, items_mut, set, text};
 
 /// Name of the field.
 pub(super) const FIELD: &str = "podFailurePolicy";
-/// Rules of a policy, and conditions of a rule.
+/// Maximum number of rules of a policy, and conditions of a rule.
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];

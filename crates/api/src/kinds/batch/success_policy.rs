@@ -8,7 +8,7 @@ use crate::machinery::tree::{child, is_set, items, number, text};
 
 const FIELD: &str = "successPolicy";
 const RULES_MAX: usize = 20;
-/// Bytes of the indexes of one rule.
+/// Maximum number of bytes of the indexes of one rule.
 const INDEXES_BYTES_MAX: usize = 64 * 1024;
 
 /// Validates the policy of a Job.

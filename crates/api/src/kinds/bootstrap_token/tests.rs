@@ -20,14 +20,14 @@ fn token_has_six_and_sixteen_letters() {
     let token: Token = "abcdef.0123456789abcdef".parse().unwrap();
     assert_eq!(token.to_string(), "abcdef.0123456789abcdef");
     assert_eq!(format!("{token:?}"), "abcdef.…");
-    for bad in [
+    for invalid in [
         "",
         "abcdef",
         "abcde.0123456789abcdef",
         "abcdef.0123456789ABCDEF",
         "abcdef.0123456789abcdef.x",
     ] {
-        assert_eq!(bad.parse::<Token>(), Err(TokenError), "{bad}");
+        assert_eq!(invalid.parse::<Token>(), Err(TokenError), "{invalid}");
     }
     let mut numbers = 0..;
     let made = Token::generate(|below| numbers.next().unwrap_or(0) % below);
@@ -60,7 +60,7 @@ fn written_secret_reads_back() {
 }
 
 #[test]
-fn rejects_secrets_that_are_no_bootstrap_tokens() {
+fn rejects_secrets_that_are_not_bootstrap_tokens() {
     let whole =
         stored(json!({"token-id": "abcdef", "expiration": "soon", "auth-extra-groups": "system:masters"}));
     let read = Stored::of(&whole).unwrap();
@@ -75,12 +75,12 @@ fn rejects_secrets_that_are_no_bootstrap_tokens() {
 #[test]
 fn accepts_groups_of_bootstrappers_only() {
     assert!(is_extra_group("system:bootstrappers:a-1:b"));
-    for bad in [
+    for invalid in [
         "system:bootstrappers",
         "system:bootstrappers:",
         "system:bootstrappers:a:",
         "system:nodes",
     ] {
-        assert!(!is_extra_group(bad), "{bad}");
+        assert!(!is_extra_group(invalid), "{invalid}");
     }
 }

@@ -73,7 +73,7 @@ pub struct NodeIdentity<'u> {
 impl<'u> NodeIdentity<'u> {
     /// Reads user name and groups; `None` for a user that belongs to no node.
     pub fn of(user: &'u str, groups: &[impl AsRef<str>]) -> Option<Self> {
-        let is_in = |wanted: &str| groups.iter().any(|group| group.as_ref() == wanted);
+        let is_in = |requested: &str| groups.iter().any(|group| group.as_ref() == requested);
         let named = |prefix: &str| user.strip_prefix(prefix).filter(|name| !name.is_empty());
         if let Some(node_name) = named(NODE_USER_PREFIX) {
             return is_in(NODES).then_some(Self {

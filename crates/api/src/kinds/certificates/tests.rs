@@ -53,11 +53,11 @@ fn rejects_malformed_requests_by_cause() {
 #[test]
 fn requires_signer_usages_and_key() {
     assert_eq!(messages(validate(&request(NODE))), Vec::<String>::new());
-    let mut bad = request("");
-    bad["spec"]["usages"] = json!(["server auth", "server auth", "flying"]);
-    bad["spec"]["signerName"] = json!("nobody");
-    bad["spec"]["expirationSeconds"] = json!(599);
-    let messages_text = messages(validate(&bad)).join("\n");
+    let mut invalid = request("");
+    invalid["spec"]["usages"] = json!(["server auth", "server auth", "flying"]);
+    invalid["spec"]["signerName"] = json!("nobody");
+    invalid["spec"]["expirationSeconds"] = json!(599);
+    let messages_text = messages(validate(&invalid)).join("\n");
     for part in [
         "spec.request: ",
         "spec.usages[1]: Duplicate",

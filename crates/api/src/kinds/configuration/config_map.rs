@@ -1,4 +1,4 @@
-//! Rules of ConfigMaps.
+//! Defaults and validation of ConfigMaps.
 
 use serde_json::Value;
 

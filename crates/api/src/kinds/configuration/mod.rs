@@ -19,7 +19,7 @@ use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::names;
 use crate::machinery::tree::{child, flag_if_set, text};
 
-/// Most bytes of all values together.
+/// Maximum number of bytes of all values together.
 const DATA_BYTES_MAX: usize = 1 << 20;
 
 /// Validates the keys at `field`.

@@ -1,4 +1,4 @@
-//! Rules of Secrets.
+//! Defaults, validation and warnings of Secrets.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! Rules of ServiceAccounts.
+//! Defaults of ServiceAccounts.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Rules of IngressClasses.
+//! Defaults, preparation of updates and validation of IngressClasses.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Validation of Ingresses.
+//! Validation of Ingresses: rules, paths, TLS and status.
 
 use std::collections::HashSet;
 

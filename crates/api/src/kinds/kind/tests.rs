@@ -50,7 +50,7 @@ fn kind_rows_are_consistent() {
         assert!(kind.verbs.is_sorted(), "{}", kind.kind);
         assert!(std::ptr::eq(
             kind,
-            find(kind.group, kind.version, kind.plural).expect("itself")
+            find(kind.group, kind.version, kind.plural).expect("the kind")
         ));
     }
 }

@@ -9,7 +9,7 @@ use crate::machinery::tree::{child, is_set, items, omit_zero, text};
 
 /// Valid types.
 const TYPES: [&str; 2] = ["ClusterSetIP", "Headless"];
-/// Most entries of `spec.ips` and of `spec.ipFamilies`: one per IP family.
+/// Maximum number of entries of `spec.ips` and of `spec.ipFamilies`: one per IP family.
 const FAMILIES_MAX: usize = 2;
 
 /// Drops empty fields of a ServiceImport.

@@ -8,7 +8,7 @@ use crate::machinery::ip;
 use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::tree::{child, object_mut, set, set_or_clear, texts};
 
-/// Most ranges of one object: one per family.
+/// Maximum number of ranges of one object: one per family.
 const CIDRS_MAX: usize = 2;
 
 /// Drops empty fields, and sets those of the conditions.

@@ -71,11 +71,11 @@ fn status_updates_keep_the_metadata() {
 fn validates_addresses_and_their_parents() {
     let address =
         |name: &str, parent: Value| json!({"metadata": {"name": name}, "spec": {"parentRef": parent}});
-    let good = address(
+    let valid = address(
         "10.0.0.1",
         json!({"resource": "services", "namespace": "n", "name": "s"}),
     );
-    assert!(validate_ip_address(&good).is_empty());
+    assert!(validate_ip_address(&valid).is_empty());
     assert_eq!(
         causes(&validate_ip_address(&address("x", Value::Null))),
         [
@@ -83,9 +83,9 @@ fn validates_addresses_and_their_parents() {
             "FieldValueRequired spec.parentRef"
         ]
     );
-    let bad = address("10.0.0.1", json!({"group": "A", "name": "a/b"}));
+    let invalid = address("10.0.0.1", json!({"group": "A", "name": "a/b"}));
     assert_eq!(
-        causes(&validate_ip_address(&bad)),
+        causes(&validate_ip_address(&invalid)),
         [
             "FieldValueInvalid spec.parentRef.group",
             "FieldValueRequired spec.parentRef.resource",
@@ -93,7 +93,7 @@ fn validates_addresses_and_their_parents() {
         ]
     );
     assert_eq!(
-        causes(&validate_ip_address_update(&bad, &good)),
+        causes(&validate_ip_address_update(&invalid, &valid)),
         [
             "FieldValueInvalid spec.parentRef.group",
             "FieldValueRequired spec.parentRef.resource",

@@ -59,9 +59,9 @@ pub struct DeploymentStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RollingUpdate {
-    /// Most Pods above the desired number.
+    /// Maximum number of Pods above the desired number.
     pub max_surge: Value,
-    /// Most desired Pods that may be unavailable.
+    /// Maximum number of desired Pods that may be unavailable.
     pub max_unavailable: Value,
 }
 

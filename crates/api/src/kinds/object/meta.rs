@@ -111,7 +111,7 @@ pub struct ObjectMeta {
         deserialize_with = "null_as_default"
     )]
     pub annotations: Labels,
-    /// Owners; the object is garbage when all of them are gone.
+    /// Owners; the object is garbage when none of them exists.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub owner_references: Vec<OwnerReference>,
     /// Finalizers: the deletion waits until all are removed.

@@ -1,4 +1,4 @@
-//! Defaults of Pods.
+//! Defaults of Pods on create and update.
 
 use serde_json::{Value, json};
 

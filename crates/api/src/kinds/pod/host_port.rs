@@ -35,6 +35,7 @@ pub struct UsedHostPorts<'a> {
     by_port: HashMap<(u16, &'a str), UsedAddresses<'a>>,
 }
 
+/// Addresses of a host port that are in use.
 #[derive(Clone, Debug, Default)]
 struct UsedAddresses<'a> {
     /// True if a port is in use at any address.

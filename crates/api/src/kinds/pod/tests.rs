@@ -271,7 +271,7 @@ fn reports_faults_of_the_spec() {
 }
 
 #[test]
-fn update_changes_few_fields() {
+fn update_changes_only_mutable_fields() {
     let own = json!({"key": "a", "effect": "NoExecute"});
     let old = pod(json!({"containers": [{"name": "c", "image": "x"}], "tolerations": [own]}));
     let faults = |change: &dyn Fn(&mut Value)| {

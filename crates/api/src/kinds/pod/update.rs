@@ -34,7 +34,7 @@ pub(super) fn set_next_generation(new: &mut Value, old: &Value) {
     object_mut(new, "metadata").insert("generation".to_owned(), json!(generation));
 }
 
-/// Compares two specs. The choice of a node is no change, as with upstream's subresource `binding`.
+/// Compares two specs. The choice of a node is not a change, as with upstream's subresource `binding`.
 fn has_spec_changed(new: &Value, old: &Value) -> bool {
     const NODE: &str = "nodeName";
     let node = text(new, NODE);

@@ -78,7 +78,7 @@ pub(crate) fn template_warnings(workload: &Value) -> Vec<String> {
     spec_and_metadata_warnings(template, &Path::new("spec").child("template"))
 }
 
-/// Returns a warning about a name that is no DNS label. `use_of_name` is the use that needs a DNS label.
+/// Returns a warning about a name that is not a DNS label. `use_of_name` is the use that needs a DNS label.
 pub(crate) fn name_warnings(object: &Value, use_of_name: &str) -> Vec<String> {
     let name = text(child(object, "metadata"), "name");
     let faults = names::dns_label(name);

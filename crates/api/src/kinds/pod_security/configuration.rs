@@ -67,6 +67,7 @@ impl Default for Configuration {
     }
 }
 
+/// The file, as far as it is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
@@ -81,6 +82,7 @@ struct File {
     exemptions: Exemptions,
 }
 
+/// Levels and versions of namespaces without labels.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 struct Defaults {

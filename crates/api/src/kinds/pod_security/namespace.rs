@@ -20,6 +20,7 @@ struct Summary {
     spec: SummarySpec,
 }
 
+/// Fields of the metadata of a Pod that the summary of a namespace depends on.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SummaryMetadata {
@@ -28,6 +29,7 @@ struct SummaryMetadata {
     owner_references: Vec<OwnerReference>,
 }
 
+/// Fields of the spec of a Pod that the summary of a namespace depends on.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SummarySpec {

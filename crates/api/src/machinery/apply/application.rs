@@ -64,7 +64,7 @@ impl Application<'_> {
             .fold(own.clone(), |all, manager| all.union(&manager.fields));
         let present = |object: &Value| with_parents(&fields_of(object, self.layout), self.layout);
         let (all, kept) = (present(merged), present(&pruned));
-        // First restore what others own, then what was removed only because its parent was.
+        // First restore fields of other managers, then fields that were removed only with their parents.
         let lost = all.difference(&kept.union(&with_parents(&owned, self.layout)));
         let pruned = merge::without(merged, &lost, self.layout);
         let lost = all.difference(&present(&pruned)).intersection(&previous);

@@ -21,6 +21,7 @@ pub(super) fn errors(configuration: &Value, kind: &Kind) -> Vec<String> {
     check.errors
 }
 
+/// Errors that were found so far.
 struct Check {
     errors: Vec<String>,
 }

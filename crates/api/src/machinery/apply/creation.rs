@@ -52,6 +52,7 @@ pub(super) fn zero_of(kind: &Kind) -> &'static Value {
     ZEROS.get(kind.definition).unwrap_or(&Value::Null)
 }
 
+/// Returns the objects with only zero values, by the definition of their kind.
 fn zeros() -> BTreeMap<&'static str, Value> {
     // Lists that are serialized as `null` are empty here, which has the same effect.
     let template = || json!({"metadata": {}, "spec": {"containers": []}});

@@ -15,7 +15,7 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Manager that owns the annotation.
 const KUBECTL: &str = "kubectl";
 
-/// Returns the conflicts that remain for kubectl: a field that it applied itself, and that is unchanged since, does
+/// Returns the conflicts that remain for kubectl: a field that it applied itself, and that has not changed since, does
 /// not conflict.
 pub(super) fn without_allowed(mut conflicts: Vec<Conflict>, application: &Application<'_>) -> Vec<Conflict> {
     if application.author.manager == KUBECTL

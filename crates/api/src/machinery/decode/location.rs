@@ -8,6 +8,7 @@ pub(super) struct Location<'a> {
     pub(super) step: Step<'a>,
 }
 
+/// Step of the path to a value.
 pub(super) enum Step<'a> {
     /// The object itself.
     Root,

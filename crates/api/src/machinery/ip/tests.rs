@@ -13,10 +13,10 @@ fn fault(value: &str) -> String {
 
 #[test]
 fn strict_form_rejects_leading_zeros_and_mapped_addresses() {
-    for good in ["10.96.0.5", "::", "fd00:10:96::abcd", "FD00::1"] {
-        assert_eq!(fault(good), "", "{good}");
+    for valid in ["10.96.0.5", "::", "fd00:10:96::abcd", "FD00::1"] {
+        assert_eq!(fault(valid), "", "{valid}");
     }
-    for bad in [
+    for invalid in [
         "",
         "none",
         "10.96.0",
@@ -28,9 +28,9 @@ fn strict_form_rejects_leading_zeros_and_mapped_addresses() {
         "0000.1.2",
     ] {
         assert!(
-            fault(bad).contains("must be a valid IP address"),
-            "{bad}: {}",
-            fault(bad)
+            fault(invalid).contains("must be a valid IP address"),
+            "{invalid}: {}",
+            fault(invalid)
         );
     }
     assert!(fault("10.96.00.5").contains("leading 0s"));
@@ -63,10 +63,10 @@ fn canonical_form_is_required_for_names() {
 
 #[test]
 fn endpoints_exclude_special_addresses() {
-    for good in ["10.0.0.1", "224.1.0.5", "2001:db8::1"] {
-        assert!(validate_endpoint(&path(), good).is_empty(), "{good}");
+    for valid in ["10.0.0.1", "224.1.0.5", "2001:db8::1"] {
+        assert!(validate_endpoint(&path(), valid).is_empty(), "{valid}");
     }
-    for bad in [
+    for invalid in [
         "0.0.0.0",
         "127.9.9.9",
         "169.254.1.1",
@@ -77,14 +77,14 @@ fn endpoints_exclude_special_addresses() {
         "ff02::1",
         "x",
     ] {
-        assert_eq!(validate_endpoint(&path(), bad).len(), 1, "{bad}");
+        assert_eq!(validate_endpoint(&path(), invalid).len(), 1, "{invalid}");
     }
 }
 
 #[test]
 fn new_cidrs_are_validated() {
-    for good in ["10.0.0.0/8", "0.0.0.0/0", "2001:db8::/32"] {
-        assert!(validate_new_cidr(&path(), good).is_empty(), "{good}");
+    for valid in ["10.0.0.0/8", "0.0.0.0/0", "2001:db8::/32"] {
+        assert!(validate_new_cidr(&path(), valid).is_empty(), "{valid}");
     }
     let fault = |value: &str| {
         validate_new_cidr(&path(), value)
@@ -92,7 +92,7 @@ fn new_cidrs_are_validated() {
             .map(|error| error.message)
             .unwrap_or_default()
     };
-    for bad in [
+    for invalid in [
         "",
         "10.0.0.1",
         "10.0.0.0/33",
@@ -103,9 +103,9 @@ fn new_cidrs_are_validated() {
         "::/1000",
     ] {
         assert!(
-            fault(bad).contains("must be a valid CIDR"),
-            "{bad}: {}",
-            fault(bad)
+            fault(invalid).contains("must be a valid CIDR"),
+            "{invalid}: {}",
+            fault(invalid)
         );
     }
     assert!(fault("10.0.0.5/8").contains("bits set beyond"));

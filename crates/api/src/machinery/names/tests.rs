@@ -2,13 +2,13 @@ use super::*;
 
 #[test]
 fn dns_labels_are_validated() {
-    for good in ["a", "0", "123-abc", &"a".repeat(63)] {
-        assert_eq!(dns_label(good), Vec::<String>::new(), "{good}");
+    for valid in ["a", "0", "123-abc", &"a".repeat(63)] {
+        assert_eq!(dns_label(valid), Vec::<String>::new(), "{valid}");
     }
     assert_eq!(dns_label("a.b"), ["must not contain dots"]);
     assert_eq!(dns_label(&"a".repeat(64)), ["must be no more than 63 characters"]);
-    for bad in ["", "-a", "a-", "A", "a_b", "ä"] {
-        assert_eq!(dns_label(bad).len(), 1, "{bad}");
+    for invalid in ["", "-a", "a-", "A", "a_b", "ä"] {
+        assert_eq!(dns_label(invalid).len(), 1, "{invalid}");
     }
     assert_eq!(
         dns_label("A"),
@@ -25,21 +25,21 @@ fn dns_labels_are_validated() {
 /// GATE-08: search paths may contain underscores.
 #[test]
 fn search_paths_may_contain_underscores() {
-    for good in ["a", "_sip._tcp.abc_d.example.com", "a_-b.c"] {
-        assert!(dns_subdomain_with_underscores(good).is_empty(), "{good}");
+    for valid in ["a", "_sip._tcp.abc_d.example.com", "a_-b.c"] {
+        assert!(dns_subdomain_with_underscores(valid).is_empty(), "{valid}");
     }
-    for bad in ["", "_", "a_", "__a", "a._", "-a", "_-a", "A.b"] {
-        assert_eq!(dns_subdomain_with_underscores(bad).len(), 1, "{bad}");
+    for invalid in ["", "_", "a_", "__a", "a._", "-a", "_-a", "A.b"] {
+        assert_eq!(dns_subdomain_with_underscores(invalid).len(), 1, "{invalid}");
     }
 }
 
 #[test]
 fn dns_subdomains_are_validated() {
-    for good in ["a", "a.b", "10.0.0.1", "x-y.z"] {
-        assert!(dns_subdomain(good).is_empty(), "{good}");
+    for valid in ["a", "a.b", "10.0.0.1", "x-y.z"] {
+        assert!(dns_subdomain(valid).is_empty(), "{valid}");
     }
-    for bad in ["", ".a", "a.", "a..b", "a.-b", "A.b"] {
-        assert_eq!(dns_subdomain(bad).len(), 1, "{bad}");
+    for invalid in ["", ".a", "a.", "a..b", "a.-b", "A.b"] {
+        assert_eq!(dns_subdomain(invalid).len(), 1, "{invalid}");
     }
     assert_eq!(
         dns_subdomain(&"a".repeat(254)),
@@ -49,8 +49,8 @@ fn dns_subdomains_are_validated() {
 
 #[test]
 fn qualified_names_report_each_fault() {
-    for good in ["a", "MyName", "example.com/MyName", "with_underscore", "a.b-c"] {
-        assert!(qualified_name(good).is_empty(), "{good}");
+    for valid in ["a", "MyName", "example.com/MyName", "with_underscore", "a.b-c"] {
+        assert!(qualified_name(valid).is_empty(), "{valid}");
     }
     assert_eq!(qualified_name("").len(), 2);
     assert_eq!(qualified_name("x/").len(), 2);
@@ -66,11 +66,11 @@ fn qualified_names_report_each_fault() {
 
 #[test]
 fn label_values_are_validated() {
-    for good in ["", "a", "A_b.c-1"] {
-        assert!(label_value(good).is_empty(), "{good}");
+    for valid in ["", "a", "A_b.c-1"] {
+        assert!(label_value(valid).is_empty(), "{valid}");
     }
-    for bad in ["-a", "a b", "a/b", &"a".repeat(64)] {
-        assert_eq!(label_value(bad).len(), 1, "{bad}");
+    for invalid in ["-a", "a b", "a/b", &"a".repeat(64)] {
+        assert_eq!(label_value(invalid).len(), 1, "{invalid}");
     }
 }
 
@@ -88,8 +88,8 @@ fn port_names_are_validated() {
 #[test]
 fn fully_qualified_domains_are_validated() {
     assert!(fully_qualified_domain("a.example.com.").is_empty());
-    for bad in ["example", "Bad_Name", "", &format!("{}.com", "a".repeat(64))] {
-        assert_eq!(fully_qualified_domain(bad).len(), 1, "{bad}");
+    for invalid in ["example", "Bad_Name", "", &format!("{}.com", "a".repeat(64))] {
+        assert_eq!(fully_qualified_domain(invalid).len(), 1, "{invalid}");
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn list_notation(items: &[Value]) -> String {
     format!("[{}]", items.join(" "))
 }
 
-/// Formats a value as Go's `%s` does, which names the types of values that are no strings.
+/// Formats a value as Go's `%s` does, which names the types of values that are not strings.
 pub(super) fn string_notation(value: &Value) -> String {
     match value {
         Value::Null => "%!s(<nil>)".to_owned(),

@@ -16,7 +16,7 @@ use super::PatchError;
 /// Maximum number of operations in a patch: upstream's `maxJSONPatchOperations` (`endpoints/handlers/patch.go`).
 const OPERATIONS_MAX: usize = 10_000;
 
-/// Most unknown fields of a patch that are reported, so that the response stays readable.
+/// Maximum number of unknown fields of a patch that are reported, so that the response stays readable.
 const UNKNOWN_FIELDS_MAX: usize = 100;
 
 /// An operation.

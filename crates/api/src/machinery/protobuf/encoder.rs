@@ -79,7 +79,7 @@ pub fn watch_frame(change: &str, envelope: &[u8]) -> Vec<u8> {
     put_bytes(1, change.as_bytes(), &mut event);
     put_bytes(2, &raw, &mut event);
     let mut frame = Vec::with_capacity(event.len() + 4);
-    // Bodies are limited to some megabytes, and so are objects.
+    // Bodies are limited to a few megabytes, and so are objects.
     frame.extend_from_slice(&u32::try_from(event.len()).unwrap_or(u32::MAX).to_be_bytes());
     frame.extend_from_slice(&event);
     frame

@@ -1,4 +1,4 @@
-//! Timestamps as ages.
+//! Timestamps as ages, such as `5m20s` or `8d`.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Table of Jobs.
+//! Columns of `kubectl get jobs`.
 
 use jiff::Timestamp;
 use serde_json::Value;

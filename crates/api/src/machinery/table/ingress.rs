@@ -8,7 +8,7 @@ use super::{AGE, Layout, NAME, NONE, age, column, name, or};
 use crate::kinds::ingress::is_default_class;
 use crate::machinery::tree::{child, items, text, text_if_set};
 
-/// Hosts that are shown; the others are counted.
+/// Maximum number of hosts that are shown; the others are counted.
 const HOSTS_SHOWN_MAX: usize = 3;
 
 pub(super) static INGRESS: Layout = Layout {

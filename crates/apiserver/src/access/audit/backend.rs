@@ -68,6 +68,7 @@ pub(super) struct Queue {
 }
 
 impl Backend {
+    /// Opens the log. For batches, it also starts the thread that writes them.
     pub(super) fn open(
         settings: &AuditLogSettings,
         mode: AuditMode,

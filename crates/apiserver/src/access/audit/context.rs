@@ -59,6 +59,7 @@ struct Record {
 }
 
 impl AuditContext {
+    /// Begins the audit of a request.
     pub(super) fn begin<B>(audit: Arc<Audit>, request: &Request<B>) -> AuditContext {
         let headers = request.headers();
         let peer = request.extensions().get::<SocketAddr>().map(SocketAddr::ip);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, USER_AGENT};
 
-/// Recorded length of `User-Agent` (upstream's `maxUserAgentLength`).
+/// Maximum recorded length of `User-Agent` (upstream's `maxUserAgentLength`).
 const USER_AGENT_BYTES_MAX: usize = 1024;
 /// Suffix of a truncated `User-Agent`.
 const TRUNCATED: &str = "...TRUNCATED";

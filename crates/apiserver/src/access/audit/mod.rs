@@ -1,6 +1,6 @@
 //! The audit log: `audit.k8s.io/v1` events, one JSON line each.
 //!
-//! - [`policy`] decides how much of a request is recorded.
+//! - [`policy`] decides which parts of a request are recorded.
 //! - [`context`] collects it while the request is served.
 //! - [`event`] defines the lines.
 //! - [`backend`] writes them to a file that [`log`] rotates, or to standard output.

@@ -120,12 +120,14 @@ pub(crate) enum Rejection {
     },
 }
 
+/// The part of a stored Node that is read.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct StoredNode {
     metadata: StoredMetadata,
 }
 
+/// Metadata of a stored Node.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct StoredMetadata {

@@ -65,6 +65,7 @@ type Key = (String, String);
 #[derive(Default)]
 pub(super) struct Secrets(Mutex<References>);
 
+/// References from Services and Ingresses to Secrets, in both directions.
 #[derive(Default)]
 struct References {
     /// Secrets of each object, by its store key. The size of the object bounds their number.

@@ -47,7 +47,7 @@ pub enum AuthorizationMode {
     /// Allows an agent access to its Node and the objects of its Pods, and an edge access to the Secrets that
     /// Services reference.
     Node,
-    /// Allows what Roles and ClusterRoles grant.
+    /// Allows the requests that Roles and ClusterRoles grant.
     Rbac,
 }
 

@@ -24,12 +24,14 @@ pub(super) struct Source {
     watch: Option<Watch>,
 }
 
+/// The part of a stored role that is read.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Role {
     rules: Option<Vec<PolicyRule>>,
 }
 
+/// The part of a stored binding that is read.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Binding {
@@ -39,6 +41,7 @@ struct Binding {
     subjects: Option<Vec<Reference>>,
 }
 
+/// Metadata of a stored binding.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Metadata {

@@ -36,7 +36,7 @@ impl Default for RequestLimits {
 /// Longest wait for a seat: a quarter of the request timeout, as upstream.
 pub(super) const QUEUE_WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// Watches: 5,000 nodes with ten each, and operators with some hundreds. A watch uses some kilobytes.
+/// Watches: 5,000 nodes with ten each, and operators with several hundred. A watch uses a few kilobytes.
 const WATCHES: Bounds = Bounds {
     total: 100_000,
     without_reserve: 20_000,

@@ -39,6 +39,7 @@ pub(super) struct Counts {
     long_running_rejected: [AtomicU64; LongRunning::ALL.len()],
 }
 
+/// Counters of a flow schema.
 #[derive(Default)]
 struct SchemaCounts {
     dispatched: AtomicU64,

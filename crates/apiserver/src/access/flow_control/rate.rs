@@ -17,6 +17,7 @@ pub(crate) struct Rates<K> {
     buckets: HashMap<K, Bucket>,
 }
 
+/// Token bucket.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     tokens: f64,

@@ -59,6 +59,7 @@ impl PriorityLevel {
         PriorityLevel::CatchAll,
     ];
 
+    /// Returns the name, as in metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             PriorityLevel::Exempt => "exempt",
@@ -138,6 +139,7 @@ impl FlowSchema {
         FlowSchema::CatchAll,
     ];
 
+    /// Returns the name, as in metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             FlowSchema::Exempt => "exempt",
@@ -156,6 +158,7 @@ impl FlowSchema {
         }
     }
 
+    /// Returns the priority level of the requests.
     pub(crate) fn level(self) -> PriorityLevel {
         match self {
             FlowSchema::Exempt => PriorityLevel::Exempt,

@@ -59,6 +59,7 @@ struct QueuePosition {
     user: UserKey,
 }
 
+/// Held seats and waiting requests of a user.
 #[derive(Debug)]
 struct User<W> {
     held: u32,

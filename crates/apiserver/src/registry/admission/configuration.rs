@@ -56,6 +56,7 @@ pub enum AdmissionConfigurationError {
     },
 }
 
+/// The configuration file.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
@@ -65,6 +66,7 @@ struct File {
     plugins: Vec<Plugin>,
 }
 
+/// A plugin in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plugin {

@@ -24,7 +24,7 @@ use crate::request::route::Target;
 const PERMISSION: &str = "portolan.dev/withdraw-addresses";
 /// Annotation of a Service with the pools of its addresses, separated by commas.
 const POOLS_OF_SERVICE: &str = "metallb.io/ip-allocated-from-pool";
-/// Addresses that the message names; it counts the others.
+/// Maximum number of addresses that the message names; it counts the others.
 const NAMED_MAX: usize = 3;
 
 /// Pool with the rules that select its Services.

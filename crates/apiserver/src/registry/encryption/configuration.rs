@@ -15,7 +15,7 @@ use super::validation;
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "EncryptionConfiguration";
 /// Maximum size of a configuration file; thousands of keys fit.
-const FILE_OCTETS_MAX: u64 = 1 << 20;
+const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Mode bits that let users other than the owner read the file.
 const OTHERS_READ: u32 = 0o044;
 
@@ -193,7 +193,7 @@ impl EncryptionConfiguration {
             );
         }
         let mut text = Zeroizing::new(Vec::new());
-        file.take(FILE_OCTETS_MAX + 1)
+        file.take(FILE_BYTES_MAX + 1)
             .read_to_end(&mut text)
             .map_err(unreadable)?;
         if text.is_empty() {
@@ -207,9 +207,9 @@ impl EncryptionConfiguration {
     /// Parses and validates the content of a file.
     pub(super) fn parse(text: &[u8]) -> Result<EncryptionConfiguration, ConfigurationError> {
         let syntax = |message: String| ConfigurationError::Syntax(message);
-        if text.len() as u64 > FILE_OCTETS_MAX {
+        if text.len() as u64 > FILE_BYTES_MAX {
             return Err(syntax(format!(
-                "expected at most {FILE_OCTETS_MAX} octets, found more"
+                "expected at most {FILE_BYTES_MAX} bytes, found more"
             )));
         }
         let text = std::str::from_utf8(text).map_err(|error| syntax(error.to_string()))?;

@@ -33,6 +33,7 @@ pub(super) struct TransformationCounts {
     reloads: [AtomicU64; 2],
 }
 
+/// Numbers and durations of operations.
 #[derive(Default)]
 struct Counts {
     /// Counters by resource, direction, prefix and success. The number of resources times twelve bounds the size.
@@ -41,6 +42,7 @@ struct Counts {
 }
 
 impl TransformationCounts {
+    /// Counts an operation on a value.
     pub(super) fn count(
         &self,
         resource: &str,

@@ -3,9 +3,9 @@
 //! A stored value is `k8s:enc:PROVIDER:v1:KEY:`, followed by the ciphertext of the packed value (upstream:
 //! `value/encrypt/aes`, `value/encrypt/secretbox`, `value/transformer.go`):
 //!
-//! - `aescbc`: a random IV of 16 octets, then AES-CBC with PKCS #7 padding. It is not authenticated.
-//! - `aesgcm`: a random nonce of 12 octets, then AES-GCM with the store key as associated data.
-//! - `secretbox`: a random nonce of 24 octets, then XSalsa20-Poly1305.
+//! - `aescbc`: a random IV of 16 bytes, then AES-CBC with PKCS #7 padding. It is not authenticated.
+//! - `aesgcm`: a random nonce of 12 bytes, then AES-GCM with the store key as associated data.
+//! - `secretbox`: a random nonce of 24 bytes, then XSalsa20-Poly1305.
 //! - `identity`: the value as it is.
 
 use aes::cipher::block_padding::Pkcs7;
@@ -25,9 +25,9 @@ pub(super) const IDENTITY_READS_ENCRYPTED: &str = "identity transformer tried to
 const NO_PREFIX: &str = "no matching prefix found";
 const NO_RANDOMNESS: &str = "the system's random number generator failed";
 const UNREADABLE: &str = "decrypted data is not a stored value";
-const IV_OCTETS: usize = 16;
-const GCM_NONCE_OCTETS: usize = 12;
-const SECRETBOX_NONCE_OCTETS: usize = 24;
+const IV_BYTES: usize = 16;
+const GCM_NONCE_BYTES: usize = 12;
+const SECRETBOX_NONCE_BYTES: usize = 24;
 
 /// Encryption algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ impl Algorithm {
         }
     }
 
-    /// Returns the permitted key lengths, in octets.
-    pub(super) fn key_octets(self) -> &'static [usize] {
+    /// Returns the permitted key lengths, in bytes.
+    pub(super) fn key_bytes(self) -> &'static [usize] {
         match self {
             Self::AesCbc | Self::AesGcm => &[16, 24, 32],
             Self::Secretbox => &[32],
@@ -194,7 +194,7 @@ fn encrypt(
 ) -> Result<(), String> {
     match algorithm {
         Algorithm::AesCbc => {
-            let iv: [u8; IV_OCTETS] = random()?;
+            let iv: [u8; IV_BYTES] = random()?;
             out.extend(iv);
             out.extend(match key.len() {
                 16 => cbc_encrypt::<Aes128>(key, &iv, plain)?,
@@ -203,7 +203,7 @@ fn encrypt(
             });
         }
         Algorithm::AesGcm => {
-            let nonce: [u8; GCM_NONCE_OCTETS] = random()?;
+            let nonce: [u8; GCM_NONCE_BYTES] = random()?;
             out.extend(nonce);
             let payload = Payload {
                 msg: plain,
@@ -220,7 +220,7 @@ fn encrypt(
             );
         }
         Algorithm::Secretbox => {
-            let nonce: [u8; SECRETBOX_NONCE_OCTETS] = random()?;
+            let nonce: [u8; SECRETBOX_NONCE_BYTES] = random()?;
             out.extend(nonce);
             let sealed = secretbox(key)?.encrypt(crypto_secretbox::Nonce::from_slice(&nonce), plain);
             out.extend(sealed.map_err(|_| "the value is too long for Secretbox")?);
@@ -233,7 +233,7 @@ fn decrypt(algorithm: Algorithm, key: &[u8], store_key: &str, sealed: &[u8]) -> 
     let plain = match algorithm {
         Algorithm::AesCbc => {
             let (iv, sealed) = sealed
-                .split_first_chunk::<IV_OCTETS>()
+                .split_first_chunk::<IV_BYTES>()
                 .ok_or("the stored data was shorter than the required size")?;
             match key.len() {
                 16 => cbc_decrypt::<Aes128>(key, iv, sealed)?,
@@ -243,7 +243,7 @@ fn decrypt(algorithm: Algorithm, key: &[u8], store_key: &str, sealed: &[u8]) -> 
         }
         Algorithm::AesGcm => {
             let (nonce, sealed) = sealed
-                .split_first_chunk::<GCM_NONCE_OCTETS>()
+                .split_first_chunk::<GCM_NONCE_BYTES>()
                 .ok_or("the stored data was shorter than the required size")?;
             let payload = Payload {
                 msg: sealed,
@@ -259,7 +259,7 @@ fn decrypt(algorithm: Algorithm, key: &[u8], store_key: &str, sealed: &[u8]) -> 
         }
         Algorithm::Secretbox => {
             let (nonce, sealed) = sealed
-                .split_first_chunk::<SECRETBOX_NONCE_OCTETS>()
+                .split_first_chunk::<SECRETBOX_NONCE_BYTES>()
                 .ok_or("the stored data was shorter than the required size")?;
             let opened = secretbox(key)?.decrypt(crypto_secretbox::Nonce::from_slice(nonce), sealed);
             opened.map_err(|_| "output array was not large enough for encryption")?
@@ -296,8 +296,8 @@ fn secretbox(key: &[u8]) -> Result<XSalsa20Poly1305, String> {
     KeyInit::new_from_slice(key).map_err(|error: aes::cipher::InvalidLength| error.to_string())
 }
 
-fn random<const OCTETS: usize>() -> Result<[u8; OCTETS], String> {
-    let mut octets = [0; OCTETS];
+fn random<const BYTES: usize>() -> Result<[u8; BYTES], String> {
+    let mut octets = [0; BYTES];
     SystemRandom::new().fill(&mut octets).map_err(|_| NO_RANDOMNESS)?;
     Ok(octets)
 }

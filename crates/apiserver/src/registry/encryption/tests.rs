@@ -124,7 +124,7 @@ fn opens_values_of_other_implementations() {
     let stored = [&b"k8s:enc:secretbox:v1:k:"[..], &[2; 24], &sealed].concat();
     let failure = encryption
         .open(KEY, &Value::sealed(stored.into()))
-        .expect_err("64 octets of 3");
+        .expect_err("64 bytes of 3");
     assert_eq!(
         failure.reason, "decrypted data is not a stored value",
         "the ciphertext is authentic"

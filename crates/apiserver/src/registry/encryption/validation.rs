@@ -162,7 +162,7 @@ fn validate_key(key: &KeyFile, algorithm: Algorithm, path: &Path) -> Vec<FieldEr
         return errors;
     }
     let path = path.child("secret");
-    let lengths = algorithm.key_octets();
+    let lengths = algorithm.key_bytes();
     match secret(&key.secret) {
         None => errors.push(FieldError::invalid(&path, REDACTED, NOT_BASE64)),
         Some(octets) if !lengths.contains(&octets.len()) => {

@@ -11,7 +11,7 @@ use super::pools::{AddressError, Pools, PortError};
 use super::records::{self, Holder};
 
 /// The reservations of one write, which are committed together with the Service. Unless [`Allocation::commit`] is
-/// called, dropping it releases what it reserved (FAM-13).
+/// called, dropping it releases its reservations (FAM-13).
 #[must_use = "dropping an allocation releases its reservations"]
 pub struct Allocation {
     /// Expectations of the transaction: no other holder has the reserved addresses and ports.
@@ -24,6 +24,7 @@ pub struct Allocation {
     released: Items,
 }
 
+/// Addresses and ports of a Service.
 #[derive(Default)]
 struct Items {
     addresses: Vec<IpAddr>,
@@ -42,7 +43,8 @@ impl Allocation {
         }
     }
 
-    /// Makes the reservations permanent and frees what is released. Called after the transaction was committed.
+    /// Makes the reservations permanent and frees the released addresses and ports. Called after the transaction was
+    /// committed.
     pub fn commit(mut self) {
         if self.is_dry_run {
             return;

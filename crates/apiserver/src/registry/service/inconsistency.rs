@@ -35,7 +35,7 @@ pub enum Inconsistency {
     Duplicate {
         /// The shared item.
         item: Allocated,
-        /// The Services that use it.
+        /// The Services that use the item.
         services: Vec<String>,
     },
     /// A Service uses an item that is free or another Service's by its record. It may be allocated again.
@@ -43,7 +43,7 @@ pub enum Inconsistency {
     NotRecorded {
         /// The used item.
         item: Allocated,
-        /// The Service that uses it.
+        /// The Service that uses the item.
         service: String,
         /// The Service of the record; `None` without a record.
         recorded: Option<String>,

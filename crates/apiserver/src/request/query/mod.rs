@@ -53,7 +53,7 @@ const KNOWN_PARAMETERS: [&str; 38] = [
 ];
 /// Parameters with several values. Of the others, the first value counts.
 const REPEATED_PARAMETERS: [&str; 2] = ["dryRun", "exclude"];
-/// Values of a repeated parameter that are kept.
+/// Maximum number of values of a repeated parameter that are kept.
 const REPEATED_VALUES_MAX: usize = 64;
 
 /// Decoded parameters of a URL's query, without unknown ones. They share one buffer, so that a query needs two

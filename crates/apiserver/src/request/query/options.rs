@@ -16,15 +16,15 @@ use crate::failure::Failure;
 /// Handling of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
-    /// Drops them.
+    /// Drops the fields.
     Ignore,
-    /// Drops them, with a `Warning` header each.
+    /// Drops the fields, with a `Warning` header each.
     Warn,
     /// Rejects the request.
     Strict,
 }
 
-/// Length of a field manager's name.
+/// Maximum length of a field manager's name.
 const MANAGER_BYTES_MAX: usize = 128;
 
 /// Options of create, update and patch.
@@ -392,7 +392,7 @@ impl ListOptions {
 /// Parses a resourceVersion.
 ///
 /// # Errors
-/// Upstream's text about one that is no number.
+/// Upstream's text about one that is not a number.
 pub(crate) fn parse_version(text: &str) -> Result<Revision, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let reason = if is_number {

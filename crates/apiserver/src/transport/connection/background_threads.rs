@@ -1,9 +1,9 @@
 //! Threads of lower priority, for connections of clients without reserved capacity.
 //!
-//! Administrators, nodes and components have reserved capacity if they authenticate by certificate. Clients with tokens,
-//! and clients without credentials, may be Pods. Their requests, and those of other users, run on separate threads with a
-//! higher nice value, so the kernel prefers the other threads. Requests of such clients that need much CPU time therefore
-//! delay other requests less.
+//! Administrators, nodes and components have reserved capacity if they authenticate by certificate. Clients with
+//! tokens, and clients without credentials, may be Pods. Their requests, and those of other users, run on separate
+//! threads with a higher nice value, so the kernel prefers the other threads. Requests of such clients that need much
+//! CPU time therefore delay other requests less.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};

@@ -6,10 +6,10 @@ use std::time::Duration;
 /// a component, and bounds the memory of one client.
 pub(super) const STREAMS_MAX: u32 = 250;
 
-/// Size of the headers of a request: a token of some kilobytes, and cookies, which clients should not send.
+/// Maximum size of the headers of a request: a token of a few kilobytes, and cookies, which clients should not send.
 pub(super) const HEADER_BYTES_MAX: u32 = 64 << 10;
 
-/// Read buffer of an HTTP/1 connection: a whole header block and part of a body.
+/// Maximum size of the read buffer of an HTTP/1 connection: a whole header block and part of a body.
 pub(super) const HTTP1_BUFFER_BYTES_MAX: usize = 128 << 10;
 
 /// Flow control windows of an HTTP/2 stream and of a connection: some requests of usual size. With larger windows, a
@@ -17,7 +17,7 @@ pub(super) const HTTP1_BUFFER_BYTES_MAX: usize = 128 << 10;
 pub(super) const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 pub(super) const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
-/// Send buffer of an HTTP/2 stream: two frames of a list.
+/// Maximum size of the send buffer of an HTTP/2 stream: two frames of a list.
 pub(super) const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
 
 /// Maximum duration of a TLS handshake. The handshake of a working client is shorter.

@@ -249,7 +249,7 @@ fn http2_builder(executor: Executor) -> http2::Builder<Executor> {
     builder
 }
 
-/// Sends small responses at once, and detects peers that are gone.
+/// Sends small responses at once, and detects failed peers.
 fn set_socket_options(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(stream);

@@ -85,7 +85,7 @@ impl From<IdleReason> for Refusal {
 }
 
 impl Connections {
-    /// Creates an empty registry with a limit for each address; 0 is no limit.
+    /// Creates an empty registry with a limit for each address; 0 means no limit.
     pub(crate) fn new(per_address: u32) -> Connections {
         Connections {
             open: Mutex::new(OpenConnections {

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-/// Polls until other tasks run.
+/// Number of polls until other tasks run.
 const POLLS_MAX: u8 = 8;
 
 const WAITING: u8 = 0;
@@ -23,6 +23,7 @@ pub(super) struct PollBudget {
     waker: Waker,
 }
 
+/// State that the halves of a budget share.
 #[derive(Default)]
 struct BudgetState {
     state: AtomicU8,

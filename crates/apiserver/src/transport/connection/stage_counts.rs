@@ -7,17 +7,19 @@
 use super::source::Source;
 use crate::limited_pool::{Bounds, Exceeded, LimitedPool, ReserveAccess};
 
-/// Open connections: 5,000 nodes with a few components, one HTTP/2 connection each, and clients of people.
+/// Maximum number of open connections: 5,000 nodes with a few components, one HTTP/2 connection each, and clients of
+/// people.
 pub(super) const CONNECTIONS_MAX: u32 = 20_000;
 
 /// Concurrent handshakes. Each costs a signature and about 30 KiB, and ends within
 /// [`super::limits::HANDSHAKE_TIMEOUT`].
 const HANDSHAKES_MAX: u32 = 1_024;
 
-/// Connections without credentials: health checks, and clients before their first request.
+/// Maximum number of connections without credentials: health checks, and clients before their first request.
 const UNAUTHENTICATED_MAX: u32 = 2_000;
 
-/// Connections with a token. The rest of [`CONNECTIONS_MAX`] is for certificates: nodes and components of the cluster.
+/// Maximum number of connections with a token. The rest of [`CONNECTIONS_MAX`] is for certificates: nodes and
+/// components of the cluster.
 const WITH_TOKEN_MAX: u32 = 8_000;
 
 /// Divisors of `--max-connections-per-address` for connections in their handshake, and without credentials.
@@ -67,7 +69,7 @@ pub(super) struct StageCounts {
 }
 
 impl StageCounts {
-    /// Creates empty counts with a limit for each address; 0 is no limit.
+    /// Creates empty counts with a limit for each address; 0 means no limit.
     pub(super) fn new(per_address: u32) -> StageCounts {
         let share = |divisor: u32| match per_address {
             0 => u32::MAX,

@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::poll_budget::PollBudget;
 use super::streams::Streams;
 
-/// Size of the buffer: four TLS records.
+/// Maximum size of the buffer: four TLS records.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Size from which a write bypasses an empty buffer, because the copy would not save a record.
 const LARGE_WRITE_BYTES: usize = 32 << 10;
@@ -35,6 +35,7 @@ pub(super) struct WriteBuffer<S> {
     shared: Arc<Mutex<BufferState<S>>>,
 }
 
+/// A stream, with the bytes that are not sent.
 struct BufferState<S> {
     stream: S,
     buffer: BytesMut,

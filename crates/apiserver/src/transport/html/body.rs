@@ -20,7 +20,7 @@ const PIECE_BYTES_MAX: usize = 4 << 10;
 const LEVEL: u32 = 1;
 
 /// Returns true if the response is a page whose links can be rewritten. A part of a page has lengths that would
-/// change, and other compressions than gzip are not decoded.
+/// change, and compressions other than gzip are not decoded.
 pub(crate) fn is_rewritable(status: StatusCode, headers: &HeaderMap) -> bool {
     let text = |name| {
         headers

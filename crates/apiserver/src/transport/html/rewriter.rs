@@ -49,7 +49,7 @@ impl LinkRewriter {
         }
     }
 
-    /// Appends what is left at the end of the page.
+    /// Appends the unwritten rest at the end of the page.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.tag);
     }
@@ -107,7 +107,7 @@ impl LinkRewriter {
 
     fn end_tag(&mut self, out: &mut Vec<u8>) {
         let tag = std::mem::take(&mut self.tag);
-        // Links of pages in other encodings than UTF-8 are ASCII, too; such tags stay as they are.
+        // Links of pages in encodings other than UTF-8 are ASCII, too; such tags stay as they are.
         let Ok(text) = std::str::from_utf8(&tag) else {
             out.extend(tag);
             return;

@@ -24,7 +24,7 @@ use minimum_rate::MinimumRate;
 
 /// Size of a body (upstream's limit).
 const BODY_BYTES_MAX: usize = 3 << 20;
-/// Bytes of an oversized body that are read and discarded, so that its client reads the response.
+/// Maximum number of bytes of an oversized body that are read and discarded, so that its client reads the response.
 const DISCARDED_BYTES_MAX: usize = 64 << 20;
 /// Duration of the discard.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);

@@ -24,7 +24,7 @@ pub(crate) enum Body {
     Pieces {
         /// Pieces that are not sent yet.
         pieces: std::vec::IntoIter<Bytes>,
-        /// Size of those pieces.
+        /// Size of the pieces that are not sent yet.
         left_bytes: u64,
     },
     /// Pieces that are compressed while they are sent.

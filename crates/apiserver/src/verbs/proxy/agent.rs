@@ -30,7 +30,7 @@ use crate::request::route::Target;
 use crate::transport::tls::TlsError;
 use crate::verbs::resource::Resources;
 
-/// Bytes of an agent's error response that are read.
+/// Maximum number of bytes of an agent's error response that are read.
 const AGENT_ERROR_BYTES_MAX: usize = 4 << 10;
 
 /// Client of agents, shared by all connections.

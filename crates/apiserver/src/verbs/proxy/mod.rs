@@ -40,7 +40,7 @@ use response_head::{RequestBody, send};
 
 /// Timeout for connecting to a Pod or an agent in the cluster's network.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Idle connections that are kept per Pod, and for how long.
+/// Maximum number of idle connections that are kept per Pod, and the time for which they are kept.
 const IDLE_CONNECTIONS_MAX: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -28,7 +28,7 @@ use crate::transport::long_running::RequestLifetime;
 use crate::transport::response::{self, ApiResponse, FRAME_BYTES};
 use crate::verbs::resource::Resources;
 
-/// Bytes of one report. 20,000 routes and 5,000 listeners are about 4 MiB.
+/// Maximum number of bytes of one report. 20,000 routes and 5,000 listeners are about 4 MiB.
 const REPORT_BYTES_MAX: usize = 8 << 20;
 /// Reports in memory at the same time: 256 MiB, without those of administrators, which are counted and never refused.
 /// `portolan doctor` and the chart read 16 at a time. The reserve is for the chart of `portolan up`.
@@ -48,9 +48,10 @@ const FLOWS_PARAMETERS: [&str; 6] = [
     "rows",
     "service",
 ];
-/// Characters of a parameter: a namespace and a name of 253 characters each, with a slash.
+/// Maximum number of characters of a parameter: a namespace and a name of 253 characters each, with a slash.
 const PARAMETER_CHARACTERS_MAX: usize = 507;
-/// Timeout of a whole report. A report waits at most 10 s for other reports of the agent, and probes take some seconds.
+/// Timeout of a whole report. A report waits at most 10 s for other reports of the agent, and probes take a few
+/// seconds.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time within which a client must receive a report: 8 MiB at 140 kB/s. After that, the memory is released, and the
 /// response is incomplete.

@@ -28,15 +28,15 @@ use crate::request::route::Target;
 use crate::verbs::page::Page;
 use crate::verbs::resource::Resources;
 
-/// Age of reports that requests share. Agents measure every 10 s.
+/// Maximum age of reports that requests share. Agents measure every 10 s.
 const SHARED_MAX: Duration = Duration::from_secs(5);
-/// Nodes whose reports are read at the same time.
+/// Maximum number of Nodes whose reports are read at the same time.
 const CONCURRENT_NODES_MAX: usize = 16;
 /// Timeout of the report of one node.
 const NODE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout of the reports of all nodes. Later ones are missing.
 const ALL_NODES_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of one report. 110 Pods with three containers each are about 50 KiB.
+/// Maximum number of bytes of one report. 110 Pods with three containers each are about 50 KiB.
 const REPORT_BYTES_MAX: usize = 256 << 10;
 
 /// Latest reports by the names of their nodes.

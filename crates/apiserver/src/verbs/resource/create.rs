@@ -1,4 +1,4 @@
-//! Implements `create`.
+//! The verb `create` of resources.
 
 use api::decode::Format;
 use api::metadata::drop_duplicate_owners;
@@ -57,6 +57,7 @@ impl Resources {
         add_warnings(created, warnings)
     }
 
+    /// Creates the object in one attempt.
     async fn try_create(
         &self,
         target: &Target,

@@ -36,6 +36,7 @@ pub(crate) struct EncodedEvents {
     lines: Mutex<Lines>,
 }
 
+/// Encoded events, and the sum of their bytes.
 #[derive(Default)]
 struct Lines {
     newest_last: VecDeque<(EventKey, Bytes)>,

@@ -54,8 +54,8 @@ use crate::request::query::{FieldValidation, WriteOptions};
 use crate::request::route::Target;
 use crate::shutdown::Shutdown;
 
-/// Attempts of a write before it fails with a conflict. Each conflict means that another writer succeeded. After this
-/// many conflicts in a row, the clients must resolve the conflict.
+/// Maximum number of attempts of a write before it fails with a conflict. Each conflict means that another writer
+/// succeeded. After this many conflicts in a row, the clients must resolve the conflict.
 const ATTEMPTS_MAX: usize = 16;
 
 /// Size limit of stored objects, as etcd's default: every watcher receives every version of an object.

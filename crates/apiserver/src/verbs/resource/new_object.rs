@@ -10,7 +10,7 @@ use super::metadata_mut;
 /// Letters of generated names, without vowels, so that names do not contain words.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const GENERATED_LETTERS: usize = 5;
-/// Prefixes are cut to this length, so that the name stays a DNS label.
+/// Maximum length of the prefix of a generated name. Longer prefixes are cut, so that the name stays a DNS label.
 const PREFIX_BYTES_MAX: usize = 63 - GENERATED_LETTERS;
 
 /// Sets the metadata that belongs to the server, and clears fields that a client may have copied from another

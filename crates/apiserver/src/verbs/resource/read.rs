@@ -1,4 +1,4 @@
-//! Implements `get`.
+//! The verb `get` of resources.
 
 use bytes::Bytes;
 use store::Revision;

@@ -29,6 +29,7 @@ struct Labelled<'a> {
     metadata: LabelledMetadata<'a>,
 }
 
+/// Labels of an object.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct LabelledMetadata<'a> {

@@ -12,8 +12,8 @@ use bytes::Bytes;
 
 /// Shards, each with its own lock: more than the threads that use the cache.
 const SHARDS: usize = 16;
-/// Cached frames of a shard: equal watches are few frames apart, and some kinds have several groups of equal
-/// watches.
+/// Maximum number of cached frames of a shard: equal watches are few frames apart, and some kinds have several groups
+/// of equal watches.
 const FRAMES_MAX: usize = 32;
 /// Cached bytes of a shard: some frames of common size, or one of the largest objects.
 const BYTES_MAX: usize = 1 << 20;
@@ -49,12 +49,14 @@ pub(crate) struct SharedFrames {
     hasher: RandomState,
 }
 
+/// Part of the cache.
 #[derive(Default)]
 struct Shard {
     newest_last: VecDeque<CachedFrame>,
     bytes: usize,
 }
 
+/// Frame at a position of a stream.
 struct CachedFrame {
     stream: Arc<str>,
     position: u64,

@@ -36,8 +36,8 @@ const BATCH_DELAY_MIN: Duration = Duration::from_millis(1);
 /// Longest batch delay, independent of the number of watches.
 const BATCH_DELAY_MAX: Duration = Duration::from_millis(20);
 
-/// Bytes of objects that a watch matches before other watches and requests run. Objects that a selector does not
-/// match add nothing to a frame.
+/// Maximum number of bytes of objects that a watch matches before other watches and requests run. Objects that a
+/// selector does not match add nothing to a frame.
 const SCAN_BYTES_MAX: usize = 1 << 20;
 /// Cost of matching an object besides its bytes.
 const SCAN_OVERHEAD_BYTES: usize = 256;
@@ -292,7 +292,7 @@ fn stream_name(
     format!("{version} {prefix:?} {labels:?} {fields:?} {form:?} {include:?}")
 }
 
-/// Writes pending events, up to a frame's worth, or to the bound of what is matched.
+/// Writes pending events until a frame is full, or until the bound of matched bytes is reached.
 fn write_events(writer: &mut EventWriter, watch: &mut Watch) -> Result<Frame, StoreError> {
     let earlier_count = writer.take_event_count();
     let mut out = BytesMut::new();

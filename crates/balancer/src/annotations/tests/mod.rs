@@ -272,8 +272,8 @@ fn reports_cloud_only_and_unknown_annotations() {
     assert_eq!(reading.edge_only, [annotations[0].0]);
     assert_eq!(reading.unknown, [annotations[3].0, annotations[1].0]);
     assert!(reading.edge.is_none());
-    let bad = [(annotations[0].0, "3000")];
-    let reading = read(&service(&bad, json!({})));
+    let invalid = [(annotations[0].0, "3000")];
+    let reading = read(&service(&invalid, json!({})));
     assert!(
         reading.errors[0]
             .to_string()

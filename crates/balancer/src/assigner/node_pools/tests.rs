@@ -120,13 +120,20 @@ fn endpoints_are_counted_by_node() {
         json!([endpoint("a", true, true), endpoint("b", false, true)]),
     );
     assert_eq!(nodes.apply_slice(&first), [key("web")]);
-    assert!(nodes.apply_slice(&first).is_empty(), "nothing is new");
+    assert!(
+        nodes.apply_slice(&first).is_empty(),
+        "an unchanged slice affects no Service"
+    );
     assert_eq!(nodes.of(&key("web")), BTreeSet::from(["a"]));
     nodes.apply_slice(&slice("web-2", json!([endpoint("c", true, true)])));
     assert_eq!(nodes.of(&key("web")), BTreeSet::from(["a", "c"]));
     nodes.remove_slice(&key("web-2"));
     nodes.apply_slice(&slice("web-1", json!([endpoint("b", false, true)])));
-    assert_eq!(nodes.of(&key("web")), BTreeSet::from(["b"]), "it still serves");
+    assert_eq!(
+        nodes.of(&key("web")),
+        BTreeSet::from(["b"]),
+        "a terminating endpoint still serves"
+    );
     assert_eq!(nodes.remove_slice(&key("web-1")), [key("web")]);
     assert!(nodes.of(&key("web")).is_empty());
 }

@@ -93,7 +93,7 @@ fn class_with_ingresses_gets_a_service_that_belongs_to_it() {
 }
 
 #[test]
-fn class_of_another_controller_gets_nothing() {
+fn class_of_another_controller_gets_no_objects() {
     let mut fixture = Fixture::new();
     fixture.apply(Change::Class(Event::Applied(class("example.com/other"))));
     fixture.apply(Change::Ingress(Event::Applied(ingress(
@@ -118,7 +118,7 @@ fn foreign_service_is_reported_once_and_stays() {
 }
 
 #[test]
-fn ingress_has_the_addresses_of_its_class_until_the_class_goes() {
+fn ingress_has_the_addresses_of_its_class_until_the_class_is_deleted() {
     let mut fixture = Fixture::new();
     fixture.apply(Change::Class(Event::Applied(class(api::ingress::CONTROLLER))));
     fixture.apply(Change::Service(Event::Applied(service("1"))));

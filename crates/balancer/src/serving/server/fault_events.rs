@@ -25,7 +25,7 @@ pub(super) struct FaultEvents {
     faulty: BTreeSet<ObjectKey>,
     /// Faults of ports, for each Service that has any.
     port_faults: BTreeMap<ObjectKey, Vec<PortFault>>,
-    /// Ingresses with Events, and these.
+    /// Events of each Ingress that has any.
     of_ingresses: BTreeMap<ObjectKey, Vec<EventText>>,
     /// True while Ingresses may have other Events.
     is_ingress_pending: bool,

@@ -31,11 +31,11 @@ use super::{Addresses, ServeError, Settings};
 
 /// Maximum number of events of a kind that are applied at once, so that a burst leads to one change of settings.
 const BATCH_MAX: usize = 4_096;
-/// Delay between attempts to read the own Node or to write the report.
+/// Delay between attempts to read this Node or to write the report.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// Timeout at shutdown for the announcer to release its addresses.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time for which the first settings wait for the own Node, and for Services whose Secrets or Ingresses are unread. The
+/// Time for which the first settings wait for this Node, and for Services whose Secrets or Ingresses are unread. The
 /// edge closes sockets of a predecessor that its first settings do not use.
 const FIRST_SETTINGS_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -68,7 +68,7 @@ pub async fn run(
     Ok(())
 }
 
-/// Returns the zone of the own Node at the start; `None` without such a Node. A watch follows later changes.
+/// Returns the zone of this Node at the start; `None` without such a Node. A watch follows later changes.
 async fn own_zone(client: &Client, node_name: &str) -> Option<Arc<str>> {
     let path = format!("{}/{node_name}", Node::collection(None));
     loop {
@@ -88,6 +88,7 @@ enum Progress {
     HandedOver,
 }
 
+/// Watches and state of the running server.
 struct EdgeServer {
     settings: Settings,
     watches: Watches,
@@ -201,7 +202,7 @@ impl EdgeServer {
         .min()
     }
 
-    /// Applies an event of the own Node. A deleted Node has no zone.
+    /// Applies an event of this Node. A deleted Node has no zone.
     fn node_event(&mut self, event: Event<Node>) {
         match event {
             Event::Applied(node) => {

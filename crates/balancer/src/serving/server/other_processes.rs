@@ -47,7 +47,7 @@ impl ProcessMark {
     pub(super) async fn has_others(&self) -> io::Result<bool> {
         let own_user = user_of(&UnixStream::pair()?.0)?;
         for name in marks(&fs::read_to_string(SOCKETS)?).filter(|name| *name != self.name) {
-            // The kernel knows the user of a listening process before that one accepts.
+            // The kernel reports the user of a listening process before the process accepts.
             match UnixStream::connect(format!("\0{name}")).await {
                 Ok(stream) if user_of(&stream)? == own_user => return Ok(true),
                 Ok(_) => tracing::debug!(name, "mark of another user's process ignored"),

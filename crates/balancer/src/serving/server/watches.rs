@@ -12,7 +12,7 @@ use crate::serving::state::EdgeState;
 /// Capacity of the channel between a watch and the loop.
 const WATCH_EVENTS_MAX: usize = 1_024;
 
-/// Watches of the own Node, of Services and of EndpointSlices.
+/// Watches of this Node, of Services and of EndpointSlices.
 pub(super) struct Watches {
     client: Client,
     /// The own Node, for its zone.
@@ -35,6 +35,7 @@ pub(super) struct Watches {
 const WATCHES_OF_INGRESSES: usize = 3;
 
 impl Watches {
+    /// Starts the watches.
     pub(super) fn start(client: &Client, node_name: &str) -> Self {
         let own_node = Query {
             field_selector: format!("metadata.name={node_name}"),

@@ -21,13 +21,13 @@ use crate::ingress::class_plan::{BackendPlan, ClassPlan, HostPlan};
 use crate::ingress::class_service::{self, HTTPS_PORT};
 use crate::serving::certificates::Certificates;
 
-/// Events of one Ingress at the same time.
+/// Maximum number of Events of one Ingress at the same time.
 const EVENTS_MAX: usize = 8;
 
 /// Ports of a Service to which routes lead.
 type TargetPorts = BTreeSet<u16>;
 
-/// Caches of Ingresses, and what their classes lead to.
+/// Caches of Ingresses, and the plans of their classes.
 #[derive(Debug, Default)]
 pub(super) struct IngressState {
     classes: HashMap<Arc<str>, IngressClass>,

@@ -100,7 +100,7 @@ pub(super) enum CookieSecret {
 pub(super) struct EdgeState {
     node: NodeProperties,
     owned: OwnedAddresses,
-    /// Addresses of the own Node.
+    /// Addresses of this Node.
     node_addresses: Addresses,
     services: HashMap<ObjectKey, ServedService>,
     /// EndpointSlices by Service.
@@ -214,7 +214,7 @@ impl EdgeState {
         self.changed.extend(moved.map(|(key, _)| key.clone()));
     }
 
-    /// Replaces the addresses of the own Node.
+    /// Replaces the addresses of this Node.
     pub(super) fn set_node_addresses(&mut self, addresses: Addresses) {
         if self.node_addresses == addresses {
             return;

@@ -113,13 +113,13 @@ fn period_of_the_peer_limits_echo_packets() {
 }
 
 #[test]
-fn peer_that_returns_nothing_gets_no_echo_packets() {
+fn peer_that_returns_no_packets_gets_no_echo_packets() {
     for peer in [settings(None), echoing(Duration::ZERO)] {
         let mut pair = Pair::new([echoing(INTERVAL), peer]);
         pair.run(SECOND * 4, true, || true);
         pair.run(SECOND * 2, true, || true);
         assert_eq!((pair.states(), pair.echoes[0]), ([State::Up; 2], 0));
-        // A peer that sends echo packets itself asks for slow control packets.
+        // A peer that sends echo packets itself requests slow control packets.
         assert_eq!(pair.controls[0] >= 40, peer.echo.is_none(), "{:?}", pair.controls);
     }
 }

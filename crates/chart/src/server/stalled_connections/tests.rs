@@ -5,7 +5,7 @@ use super::*;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
-async fn reader_that_takes_nothing_loses_its_connection() {
+async fn connection_of_a_stalled_reader_is_closed() {
     let (server, _client) = duplex(16);
     let mut guard = StallGuard::new(server, TIMEOUT);
     let error = guard.write_all(&[0; 1_000]).await.expect_err("an error");

@@ -49,7 +49,7 @@ fn similar_events_are_combined() {
     assert_eq!(combined["message"], "(combined from similar events): m9");
     let next = correlator.observe(&occurrence("s", "m10"), at(11));
     assert!(matches!(next, Some(EventWrite::Patch { .. })), "{next:?}");
-    // Ten minutes of silence begin a new count.
+    // Ten minutes without an Event begin a new count.
     let later = correlator.observe(&occurrence("s", "m11"), at(700));
     assert!(matches!(later, Some(EventWrite::Create(_))), "{later:?}");
 }

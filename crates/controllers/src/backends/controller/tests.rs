@@ -143,7 +143,10 @@ fn failures_are_reported_again_after_a_failed_write() {
     world.backends.on_failure(&key);
     let now = world.at(11);
     world.queue.add(key, now);
-    assert_eq!(reports(&world.work(11, |_| panic!("it is not time to ask"))), 2);
+    assert_eq!(
+        reports(&world.work(11, |_| panic!("the next probe is not due"))),
+        2
+    );
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn foreign_changes_of_conditions_are_reverted() {
     world
         .backends
         .apply_change(Event::Applied(foreign), &mut world.queue, now);
-    let written = world.work(1, |_| panic!("it is not time to ask"));
+    let written = world.work(1, |_| panic!("the next probe is not due"));
     assert_eq!(ready(&written.last().expect("a write").0), [Some(true); 2]);
 }
 
@@ -214,5 +217,5 @@ fn removed_addresses_are_not_probed() {
     world
         .backends
         .apply_change(Event::Deleted(key), &mut world.queue, now);
-    assert!(world.work(40, |_| panic!("it is gone")).is_empty());
+    assert!(world.work(40, |_| panic!("the backend was removed")).is_empty());
 }

@@ -297,7 +297,7 @@ fn recreate_stops_all_old_pods_first() {
     model.set_image(2);
     while model.sets.len() == 1 {
         let moved = model.step() | model.move_pod(0) | model.update_status(0);
-        assert!(moved, "it stands still");
+        assert!(moved, "the rollout makes no progress");
     }
     assert_eq!(model.total(), 0);
     model.reconcile_until_idle();
@@ -401,9 +401,9 @@ fn orphans_are_adopted_and_non_matching_sets_released() {
     let mut orphan = model.sets[0].clone();
     orphan.metadata.owner_references.clear();
     orphan.metadata.name = "orphan".to_owned();
-    let mut stranger = model.sets[0].clone();
-    stranger.metadata.labels.clear();
-    model.sets = vec![orphan, stranger];
+    let mut other_set = model.sets[0].clone();
+    other_set.metadata.labels.clear();
+    model.sets = vec![orphan, other_set];
     let Some(Step::ChangeOwners(changes)) = model.decision().step else {
         panic!("adoptions and releases are due");
     };

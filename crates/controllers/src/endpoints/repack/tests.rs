@@ -46,7 +46,7 @@ fn address_of_two_pods_counts_twice() {
 }
 
 #[test]
-fn large_subset_stays() {
+fn large_subset_is_not_split() {
     let addresses: Vec<Value> = (0..20_000)
         .map(|index| json!({"ip": format!("10.0.{}.{}", index / 250, index % 250)}))
         .collect();

@@ -53,7 +53,7 @@ fn families_have_their_own_addresses() {
 }
 
 #[test]
-fn finished_pods_and_pods_without_an_address_are_no_candidates() {
+fn finished_pods_and_pods_without_an_address_are_not_candidates() {
     assert!(is_candidate(&pod(json!({}), running("False"))));
     assert!(!is_candidate(&pod(json!({}), json!({"phase": "Pending"}))));
     assert!(!is_candidate(&pod(

@@ -53,7 +53,7 @@ fn expected(slices: &[Vec<(u16, bool)>], desired: &BTreeMap<u16, bool>, max: usi
             let place = same
                 .iter()
                 .position(|length| *length == best)
-                .expect("it is there");
+                .expect("the object");
             changed.push(same.swap_remove(place) + remainder);
         }
     }

@@ -34,7 +34,11 @@ fn first_trigger_time_is_the_creation_of_the_service() {
     let mut times = TriggerTimes::default();
     let pods = [pod("a", Some("2025-01-01T00:00:00Z"))];
     assert_eq!(advance(&mut times, CREATED, &pods).as_deref(), Some(CREATED));
-    assert_eq!(advance(&mut times, CREATED, &pods), None, "nothing changed");
+    assert_eq!(
+        advance(&mut times, CREATED, &pods),
+        None,
+        "the Pods are unchanged"
+    );
 }
 
 #[test]

@@ -6,9 +6,10 @@ use api::object::Labels;
 
 use crate::multicluster::names::{MANAGED_BY, MANAGED_BY_LABEL};
 
-/// Most exported labels of an import, and most exported annotations. Imports carry a few for selection and display.
+/// Maximum number of exported labels of an import, and of its exported annotations. Imports carry a few for selection
+/// and display.
 const ENTRIES_MAX: usize = 64;
-/// Most bytes of the exported annotations of an import, a quarter of the limit of an object's annotations.
+/// Maximum number of bytes of the exported annotations of an import, a quarter of the limit of an object's annotations.
 const ANNOTATION_BYTES_MAX: usize = 64 << 10;
 /// Domain of labels that only controllers of multi-cluster Services set.
 const RESERVED_DOMAIN: &str = "multicluster.kubernetes.io/";

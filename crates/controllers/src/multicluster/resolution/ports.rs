@@ -8,7 +8,7 @@ use api::object::{EndpointPort, ImportPort, Protocol, Service, ServicePort};
 use super::ClusterExport;
 use crate::multicluster::cluster_id::ClusterId;
 
-/// Most ports of an import. A Service of the API server may have more; one object must stay readable.
+/// Maximum number of ports of an import. A Service of the API server may have more; one object must stay readable.
 const PORTS_MAX: usize = 256;
 
 /// The union of ports.

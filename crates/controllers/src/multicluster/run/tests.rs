@@ -13,7 +13,7 @@ fn cluster_is_lost_after_the_grace_period() {
     assert_eq!(
         reachability(seconds(1), none),
         Reachability::Reachable,
-        "a restart is no loss"
+        "a restart is not a loss"
     );
     assert_eq!(reachability(seconds(10), none), Reachability::Lost);
 }

@@ -15,7 +15,7 @@ fn export_creates_an_import_with_clusterset_ip() {
     assert_eq!(model.clusters(), ["west"]);
     assert_eq!(model.import_condition("Ready"), Some(("True", "Ready")));
     assert_eq!(model.endpoints().len(), 2);
-    assert_eq!(model.write_until_desired(&sources), 0, "nothing is left to write");
+    assert_eq!(model.write_until_desired(&sources), 0, "no write is left");
 }
 
 #[test]

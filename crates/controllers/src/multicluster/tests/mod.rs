@@ -23,7 +23,7 @@ use super::step::{self, Write};
 /// Bound of the writes until a model has its desired state.
 const STEPS_MAX: usize = 200;
 
-/// A cluster of the set, with what it has under the name `shop/web`.
+/// A cluster of the set, with its objects of the name `shop/web`.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) id: ClusterId,

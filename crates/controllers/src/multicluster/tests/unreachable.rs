@@ -65,7 +65,7 @@ fn restart_without_the_other_cluster_changes_nothing() {
     assert_eq!(
         model.clusters(),
         ["east", "west"],
-        "its export is not known to be gone"
+        "its export is not known to be deleted"
     );
 }
 
@@ -124,7 +124,7 @@ fn export_has_conditions_while_another_cluster_is_unread() {
     set(&mut sources[1], false, Reachability::Reachable);
     model.write_until_desired(&sources);
     assert_eq!(model.export_condition("Valid"), Some(("True", "Valid")));
-    assert_eq!(model.export_condition("Conflict"), None, "it is unknown");
+    assert_eq!(model.export_condition("Conflict"), None, "a conflict is unknown");
 }
 
 #[test]

@@ -30,12 +30,12 @@ fn tainted(step: Option<Step>) -> Vec<String> {
 
 #[test]
 fn nodes_without_heartbeats_become_unknown() {
-    let silent = node(
+    let without_heartbeat = node(
         &[("Ready", "True"), ("MemoryPressure", "False")],
         json!([]),
         false,
     );
-    let Some(Step::SetUnknown(changes)) = decide(&silent, true, false, NOW) else {
+    let Some(Step::SetUnknown(changes)) = decide(&without_heartbeat, true, false, NOW) else {
         panic!("conditions change first");
     };
     let reasons: Vec<_> = changes
@@ -56,7 +56,7 @@ fn nodes_without_heartbeats_become_unknown() {
     ];
     assert_eq!(reasons, expected);
     assert_eq!(
-        decide(&silent, false, true, NOW),
+        decide(&without_heartbeat, false, true, NOW),
         None,
         "one that is heartbeat is left alone"
     );

@@ -13,7 +13,7 @@ fn node(uid: &str, heartbeat: &str) -> Node {
 }
 
 #[test]
-fn unchanged_timestamps_are_no_heartbeats() {
+fn unchanged_timestamps_are_not_heartbeats() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let mut heartbeat = Heartbeats::default();
@@ -30,7 +30,7 @@ fn unchanged_timestamps_are_no_heartbeats() {
     assert_eq!(
         time_since_heartbeat(&heartbeat, 6),
         Some(5),
-        "the same again is no sign"
+        "an unchanged renewal time is not a heartbeat"
     );
     // A renew time in the past also counts, because clocks are set.
     heartbeat.lease("n", "t0", at(6));

@@ -9,7 +9,7 @@ fn zone(name: &str) -> Zone {
     }
 }
 
-/// Returns the number of Nodes with granted eviction after some seconds, with one check per second.
+/// Returns the number of Nodes with granted eviction after a few seconds, with one check per second.
 fn left_after(zones: &[(&str, usize, usize)], seconds: u64) -> usize {
     let settings = Settings::default();
     let start = Instant::now();
@@ -67,7 +67,7 @@ fn partially_disrupted_zones_keep_their_nodes_and_failed_zones_lose_them_slowly(
     assert_eq!(
         left_after(&[("a", 0, 4), ("b", 2, 0)], 21),
         3,
-        "a zone that is gone altogether"
+        "a zone without Nodes"
     );
     assert_eq!(
         left_after(&[("a", 0, 4), ("b", 0, 1)], 600),

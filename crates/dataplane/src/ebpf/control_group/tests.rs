@@ -12,7 +12,7 @@ fn mount_of_cgroup2_is_found_among_others() {
 }
 
 #[test]
-fn directory_of_another_file_system_is_no_control_group() {
+fn directory_of_another_file_system_is_not_a_control_group() {
     let error = open_control_group(Some(Path::new("/proc"))).unwrap_err();
     assert!(
         matches!(error, ControlGroupError::NotControlGroup { .. }),

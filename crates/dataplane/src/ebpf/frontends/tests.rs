@@ -7,14 +7,14 @@ use crate::test_plans::settings;
 
 /// Returns the groups of a Service with these fields and two endpoints, the first one on this node.
 fn groups_of(settings: Settings, spec: Value, annotations: Value) -> Vec<Group> {
-    let abilities = Abilities {
+    let features = KernelFeatures {
         can_refuse: true,
         can_destroy: false,
     };
-    groups_with(abilities, settings, spec, annotations)
+    groups_with(features, settings, spec, annotations)
 }
 
-fn groups_with(abilities: Abilities, settings: Settings, spec: Value, annotations: Value) -> Vec<Group> {
+fn groups_with(features: KernelFeatures, settings: Settings, spec: Value, annotations: Value) -> Vec<Group> {
     let mut object = json!({
         "metadata": {"namespace": "ns", "name": "web", "annotations": annotations},
         "spec": {"type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"],
@@ -42,7 +42,7 @@ fn groups_with(abilities: Abilities, settings: Settings, spec: Value, annotation
     plan.apply_service(&service);
     plan.apply_slice(&slice);
     plan.take_changes();
-    groups(&plan, &ObjectKey::new("ns", "web"), abilities)
+    groups(&plan, &ObjectKey::new("ns", "web"), features)
 }
 
 fn frontends(groups: &[Group]) -> Vec<String> {
@@ -102,11 +102,11 @@ fn annotations_that_end_connections_leave_frontends_to_nftables() {
 
 #[test]
 fn draining_services_are_served_if_sockets_can_be_destroyed() {
-    let abilities = Abilities {
+    let features = KernelFeatures {
         can_refuse: true,
         can_destroy: true,
     };
-    let groups_of = |annotations| groups_with(abilities, settings(), json!({}), annotations);
+    let groups_of = |annotations| groups_with(features, settings(), json!({}), annotations);
     let drained = groups_of(json!({"service.portolan.dev/drain-seconds": "5"}));
     assert_eq!(frontends(&drained), ["10.96.0.1:80"]);
     let aged = groups_of(json!({
@@ -143,6 +143,6 @@ fn service_without_endpoints_is_refused() {
     let groups = groups_of(settings(), spec, json!({}));
     assert_eq!((groups[0].set, groups[0].endpoints.len()), (None, 0));
     let spec = json!({"ports": [{"name": "other", "port": 80}]});
-    let groups = groups_with(Abilities::default(), settings(), spec, json!({}));
+    let groups = groups_with(KernelFeatures::default(), settings(), spec, json!({}));
     assert_eq!(groups, [], "the kernel cannot refuse");
 }

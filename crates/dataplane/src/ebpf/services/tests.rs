@@ -4,8 +4,8 @@ use serde_json::json;
 use super::*;
 use crate::test_plans::settings;
 
-/// Abilities of current kernels.
-const ABILITIES: Abilities = Abilities {
+/// KernelFeatures of current kernels.
+const KERNEL_FEATURES: KernelFeatures = KernelFeatures {
     can_refuse: true,
     can_destroy: true,
 };
@@ -74,7 +74,7 @@ fn endpoints_of(kernel: &KernelState, frontend: &str) -> Vec<SocketAddr> {
 #[test]
 fn changed_endpoints_get_a_new_generation() {
     let mut plan = Plan::new(settings());
-    let mut services = Services::new(ABILITIES);
+    let mut services = Services::new(KERNEL_FEATURES);
     let mut kernel = KernelState::default();
     let web = put(&mut plan, "web", "10.96.0.1", &["10.244.0.1", "10.244.0.2"]);
     write(&mut kernel, &services.change(&plan, [&web]));
@@ -94,9 +94,9 @@ fn changed_endpoints_get_a_new_generation() {
 }
 
 #[test]
-fn deleted_service_leaves_nothing() {
+fn deleted_service_leaves_no_entries() {
     let mut plan = Plan::new(settings());
-    let mut services = Services::new(ABILITIES);
+    let mut services = Services::new(KERNEL_FEATURES);
     let mut kernel = KernelState::default();
     let web = put(&mut plan, "web", "10.96.0.1", &["10.244.0.1"]);
     write(&mut kernel, &services.change(&plan, [&web]));
@@ -107,9 +107,9 @@ fn deleted_service_leaves_nothing() {
 }
 
 #[test]
-fn service_that_loses_its_endpoints_refuses() {
+fn service_without_remaining_endpoints_refuses_connections() {
     let mut plan = Plan::new(settings());
-    let mut services = Services::new(ABILITIES);
+    let mut services = Services::new(KERNEL_FEATURES);
     let mut kernel = KernelState::default();
     let web = put(&mut plan, "web", "10.96.0.1", &["10.244.0.1"]);
     write(&mut kernel, &services.change(&plan, [&web]));
@@ -126,21 +126,21 @@ fn service_that_loses_its_endpoints_refuses() {
 fn kernel_without_refusals_has_no_frontend_without_endpoints() {
     let mut plan = Plan::new(settings());
     let web = put(&mut plan, "web", "10.96.0.1", &[]);
-    let edit = Services::new(Abilities::default()).change(&plan, [&web]);
+    let edit = Services::new(KernelFeatures::default()).change(&plan, [&web]);
     assert_eq!(edit, Edit::default());
 }
 
 #[test]
 fn frontend_of_a_deleted_service_passes_to_another_one() {
     let mut plan = Plan::new(settings());
-    let mut services = Services::new(ABILITIES);
+    let mut services = Services::new(KERNEL_FEATURES);
     let mut kernel = KernelState::default();
     let first = put(&mut plan, "first", "10.96.0.1", &["10.244.0.1"]);
     write(&mut kernel, &services.change(&plan, [&first]));
     plan.remove_service(&first);
     let second = put(&mut plan, "second", "10.96.0.1", &["10.244.0.2"]);
     for services_in_order in [[&second, &first], [&first, &second]] {
-        let mut services = Services::new(ABILITIES);
+        let mut services = Services::new(KERNEL_FEATURES);
         let mut kernel = kernel.clone();
         load(&mut kernel, &mut services, &plan);
         write(&mut kernel, &services.change(&plan, services_in_order));
@@ -157,8 +157,8 @@ fn next_process_takes_over_without_a_change() {
     let mut kernel = KernelState::default();
     put(&mut plan, "web", "10.96.0.1", &["10.244.0.1", "10.244.0.2"]);
     put(&mut plan, "empty", "10.96.0.2", &[]);
-    load(&mut kernel, &mut Services::new(ABILITIES), &plan);
-    let mut next = Services::new(ABILITIES);
+    load(&mut kernel, &mut Services::new(KERNEL_FEATURES), &plan);
+    let mut next = Services::new(KERNEL_FEATURES);
     assert_eq!(next.reconcile(&plan, &kernel).elements(), 0);
     let web = put(&mut plan, "web", "10.96.0.1", &["10.244.0.3"]);
     write(&mut kernel, &next.change(&plan, [&web]));
@@ -173,7 +173,7 @@ fn foreign_changes_are_repaired() {
     let mut plan = Plan::new(settings());
     let mut kernel = KernelState::default();
     put(&mut plan, "web", "10.96.0.1", &["10.244.0.1"]);
-    let mut services = Services::new(ABILITIES);
+    let mut services = Services::new(KERNEL_FEATURES);
     load(&mut kernel, &mut services, &plan);
     let key = *kernel.endpoints.keys().next().unwrap();
     kernel.endpoints.insert(key, "192.0.2.1:1".parse().unwrap());

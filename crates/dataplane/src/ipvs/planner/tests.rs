@@ -52,7 +52,7 @@ fn find(servers: &[PlannedServer], address: &str, port: u16) -> PlannedServer {
     found.find(is_it).cloned().unwrap()
 }
 
-/// IPV-01: cluster IP, external IPs, and the node port at each address of the node that is no loopback address.
+/// IPV-01: cluster IP, external IPs, and the node port at each address of the node that is not a loopback address.
 #[test]
 fn each_address_has_a_virtual_server() {
     let servers = planned(service(json!({})), Scheduler::RoundRobin);

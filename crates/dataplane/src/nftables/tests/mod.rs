@@ -82,7 +82,7 @@ fn read_changes(monitor: &mut Monitor) -> Vec<ExternalChange> {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    panic!("the watch tells nothing");
+    panic!("the watch reports no change");
 }
 
 /// Changes a foreign table, so that the data plane verifies everything.
@@ -119,7 +119,7 @@ fn transactions_on_other_tables_need_no_repair() {
         write_elsewhere();
         put(&mut plan, 1, 5);
         update(&mut plan, &mut dataplane);
-        // A foreign set in the own table is harmless and stays.
+        // A foreign set in Portolan's table is harmless and stays.
         let foreign = netlink::nftables::Set {
             name: "foreign".to_owned(),
             ..Map::ClusterIps.set(Family::V4)
@@ -168,7 +168,7 @@ fn floods_on_other_tables_lose_no_notification() {
             changes.len() == 2 && changes.iter().all(is_transaction),
             "{changes:?}"
         );
-        // A flood on the own table overflows the queue.
+        // A flood of changes in Portolan's table overflows the queue.
         flood(TABLE);
         let mut changes = read_changes(&mut monitor);
         while let more = monitor.read().unwrap()
@@ -282,7 +282,7 @@ fn large_maps_take_a_pass_of_their_own() {
         while dataplane.unverified_maps > 0 {
             assert_eq!(dataplane.verify_within(&plan, 300).unwrap(), 0);
             turns += 1;
-            assert!(turns <= all, "it never ends");
+            assert!(turns <= all, "the verification does not end");
         }
         // 200 cluster IPs and node ports, 600 endpoints with number and member, 200 local ones: each map fills a
         // pass.
@@ -296,13 +296,13 @@ fn replaces_dormant_table() {
         let (plan, mut dataplane) = loaded(3);
         let mut monitor = dataplane.watch().unwrap().unwrap();
         let before = dump();
-        let asleep = netlink::nftables::Table {
+        let dormant = netlink::nftables::Table {
             is_dormant: true,
             ..base_ruleset::table(TABLE)
         };
-        tamper(|batch| batch.table(Change::Add, &asleep, 0));
+        tamper(|batch| batch.table(Change::Add, &dormant, 0));
         let table = || Nftables::open().unwrap().table(TABLE).unwrap();
-        assert_eq!(table(), Some(asleep.clone()));
+        assert_eq!(table(), Some(dormant.clone()));
         let changes = read_changes(&mut monitor);
         assert!(dataplane.repair_external(&plan, &changes).unwrap() > 0);
         assert_eq!(table(), Some(base_ruleset::table(TABLE)));
@@ -608,7 +608,7 @@ fn reports_refused_service() {
     assert_eq!(
         transaction.refused(&refused(Some(1), libc::ENOENT)),
         None,
-        "that is drift"
+        "a missing object is drift"
     );
 
     transaction.roll_back(&mut applied);
@@ -681,12 +681,12 @@ proptest! {
             result.remove(at.unwrap_or_default());
         }
         for element in &added {
-            prop_assert!(result.iter().all(|own| own.key != element.key), "nothing is added twice");
+            prop_assert!(result.iter().all(|own| own.key != element.key), "no element is added twice");
             result.push(element.clone());
         }
         result.sort_by_key(|element| element.key);
         prop_assert_eq!(result, new.clone());
         prop_assert!(removed.len() + added.len() <= 24);
-        prop_assert!(added.iter().all(|element| !removed.contains(element)), "nothing goes in order to come back");
+        prop_assert!(added.iter().all(|element| !removed.contains(element)), "no element is removed and added again");
     }
 }

@@ -29,7 +29,7 @@ fn peers_are_the_other_nodes_with_an_address_of_the_family() {
 }
 
 #[test]
-fn nodes_with_one_ethernet_address_are_no_new_peers() {
+fn nodes_with_one_ethernet_address_are_not_new_peers() {
     // A collision of the hash.
     let (victim, thief) = ("n987164", "n1946890");
     assert_eq!(ethernet_of(victim), ethernet_of(thief));
@@ -85,7 +85,7 @@ fn gateways_differ_by_peer() {
 }
 
 #[test]
-fn number_is_part_of_the_gateway() {
+fn gateway_encodes_the_number_of_the_peer() {
     for is_ipv6 in [false, true] {
         let gateway = PeerNumber(515).gateway(is_ipv6);
         assert_eq!(PeerNumber::of_gateway(gateway), Some(PeerNumber(515)));

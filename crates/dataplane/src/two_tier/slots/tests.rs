@@ -225,10 +225,10 @@ fn connections_are_found_from_a_node_that_joined_without_their_previous_node() {
     current.slots.update(&cluster.weights, "current");
     assert_found(&mut cluster, "only the current node has applied the weight");
     cluster.update();
-    assert_found(&mut cluster, "it has slots");
+    assert_found(&mut cluster, "the joined node has slots");
     cluster.weights.insert("joined".into(), 0);
     cluster.update();
-    assert_found(&mut cluster, "it has no ready endpoint any more");
+    assert_found(&mut cluster, "the joined node has no ready endpoint any more");
 }
 
 #[test]

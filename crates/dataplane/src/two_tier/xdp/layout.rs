@@ -22,9 +22,9 @@ pub(super) const INNER_ETHERNET_OFFSET: usize = 24;
 /// Size of an entry in bytes.
 pub(super) const NODE_BYTES: usize = 40;
 
-/// Maximum of nodes; the rules forward packets to nodes with higher numbers. Kubernetes supports 5,000 nodes.
+/// Maximum number of nodes; the rules forward packets to nodes with higher numbers. Kubernetes supports 5,000 nodes.
 pub(super) const NODES_MAX: u32 = 8_192;
-/// Maximum of frontends: several addresses for each of [`PORTS_MAX`] ports.
+/// Maximum number of frontends: several addresses for each of [`PORTS_MAX`] ports.
 const FRONTENDS_MAX: u32 = 1_024;
 
 /// First bytes of the outer IP header: version, header length, and type of service.

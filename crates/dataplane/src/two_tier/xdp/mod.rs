@@ -5,7 +5,7 @@
 //! connection. All other packets pass to the rules, which stay complete. These are:
 //!
 //! - packets of slots that this node serves or served: it may track their connections
-//! - packets to nodes that are no neighbours of the interface: frames leave by the interface by which they came
+//! - packets to nodes that are not neighbours of the interface: frames leave by the interface by which they came
 //! - packets that need more work: errors, options, fragments, packets that are too large, packets of Pods
 //!
 //! The program ends with this process, and the rules forward all packets then.
@@ -33,7 +33,7 @@ use program::{MapDescriptors, Parameters, program};
 
 /// Name of the program for tools.
 const PROGRAM_NAME: &str = "two_tier";
-/// Maximum of the ranges of Pods. The program compares the source of each packet with all of them.
+/// Maximum number of ranges of Pods. The program compares the source of each packet with all of them.
 const POD_RANGES_MAX: usize = 16;
 /// Number of a slot without another node.
 const NO_NODE: u32 = 0;
@@ -86,6 +86,7 @@ struct Objects {
     contents: Contents,
 }
 
+/// Maps of the program.
 #[derive(Debug)]
 struct Maps {
     frontends: Map,

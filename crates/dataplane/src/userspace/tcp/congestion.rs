@@ -23,6 +23,7 @@ const REMOTE_ROUND_TRIP_MIN: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CongestionControl(Option<Algorithms>);
 
+/// Congestion control algorithms for local and remote peers.
 #[derive(Clone, Debug)]
 struct Algorithms {
     local: &'static str,

@@ -31,8 +31,8 @@ const LOAD_TOLERANCE: usize = 1;
 
 /// Period of the checks of ages: the maximum delay of a reset.
 const AGE_CHECK_PERIOD: Duration = Duration::from_secs(5);
-/// Maximum of connections that one pass of a worker ends because of their age or a scale-out: their clients connect again
-/// at once.
+/// Maximum number of connections that one pass of a worker ends because of their age or a scale-out: their clients
+/// connect again at once.
 const ENDED_PER_PASS_MAX: usize = 2_048;
 /// Time until the next pass, if connections remain.
 const PASS_PAUSE: Duration = Duration::from_secs(1);

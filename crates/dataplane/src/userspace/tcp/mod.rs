@@ -1,6 +1,6 @@
 //! TCP workers: threads that accept connections and relay them to endpoints.
 //!
-//! All workers wait at each listener, and the kernel wakes one that is idle. The worker that accepts a connection
+//! All workers wait at each listener, and the kernel notifies one that is idle. The worker that accepts a connection
 //! keeps it, so that a short connection wakes no other thread. Only a long-lived connection moves, if its worker has
 //! more of these than another one. Each worker waits for all of its sockets at once and never blocks on one of them.
 

@@ -15,7 +15,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::CongestionControl;
 
-/// Idle sockets that a worker keeps: about the number of connections that end at the same time.
+/// Maximum number of idle sockets that a worker keeps: about the number of connections that end at the same time.
 const IDLE_SOCKETS_MAX: usize = 64;
 
 /// A socket for a connection to an endpoint.

@@ -39,6 +39,7 @@ pub(super) struct Round {
     reports: Mutex<Reports>,
 }
 
+/// Reports of the workers about their connections.
 #[derive(Debug)]
 struct Reports {
     /// Number of workers that have not reported.

@@ -9,7 +9,7 @@ fn success(seconds: u32) -> Arc<RelayedMessage> {
     let mut reply = Reply::new(&query, &mut buffer, 512);
     reply
         .address(Section::Answer, NameRef::QUESTION, seconds, [192, 0, 2, 1].into())
-        .expect("it fits");
+        .expect("space for the record");
     let length = reply.finish(ResponseCode::NoError);
     Arc::new(RelayedMessage::read(&buffer[..length], 7, &question).expect("an answer"))
 }

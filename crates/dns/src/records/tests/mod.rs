@@ -551,7 +551,7 @@ fn readers_never_see_partial_changes() {
             assert_eq!(
                 query(&index, &reverse(1), kind::PTR).0,
                 NO_ERROR,
-                "it was always an endpoint"
+                "the address was always an endpoint"
             );
         }
     });

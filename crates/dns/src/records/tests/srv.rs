@@ -4,7 +4,7 @@ use api::object::AddressType;
 
 use super::*;
 
-fn response_to(index: &Index, name: &str, octets_max: usize) -> Vec<u8> {
+fn response_to(index: &Index, name: &str, bytes_max: usize) -> Vec<u8> {
     let query = Query {
         id: 1,
         flags: 0,
@@ -13,8 +13,8 @@ fn response_to(index: &Index, name: &str, octets_max: usize) -> Vec<u8> {
         class: CLASS_IN,
         edns: None,
     };
-    let mut buffer = vec![0; octets_max];
-    let mut reply = Reply::new(&query, &mut buffer, octets_max);
+    let mut buffer = vec![0; bytes_max];
+    let mut reply = Reply::new(&query, &mut buffer, bytes_max);
     let Resolution::Complete(code) = index.resolve(&mut reply, &mut Scratch::default()) else {
         panic!("{name} is in the zone");
     };

@@ -22,15 +22,15 @@ fn limits_connections_per_client() {
 #[test]
 fn refused_clients_cannot_exhaust_connections() {
     let connections = Connections::new();
-    let stranger = |at: u16| IpAddr::from([198, 51, (at >> 8) as u8, at as u8]);
+    let other_client = |at: u16| IpAddr::from([198, 51, (at >> 8) as u8, at as u8]);
     let permits: Vec<ConnectionPermit> = (0..1_000)
-        .filter_map(|at| connections.admit(stranger(at), false))
+        .filter_map(|at| connections.admit(other_client(at), false))
         .collect();
     assert_eq!(permits.len(), REFUSED_CLIENT_CONNECTIONS_MAX);
     assert!(connections.admit(IpAddr::from([192, 0, 2, 1]), true).is_some());
     drop(permits);
     assert!(
-        connections.admit(stranger(0), false).is_some(),
+        connections.admit(other_client(0), false).is_some(),
         "closed connections make room"
     );
 }

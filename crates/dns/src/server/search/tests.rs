@@ -25,6 +25,10 @@ fn walks_search_list_like_a_resolver() {
         Some(&Candidate::Cluster(name("a.b.svc.cluster.local"))),
         "names of the zone stay in it"
     );
-    assert_eq!(walk("ns.svc.cluster.local"), None, "nothing in front");
+    assert_eq!(
+        walk("ns.svc.cluster.local"),
+        None,
+        "the name has no label before the search domain"
+    );
     assert_eq!(walk("web.other.svc.cluster.local"), None, "another namespace");
 }

@@ -48,7 +48,7 @@ fn run(senders: &mut [Sender], until: Duration) {
 }
 
 #[test]
-fn rate_of_zero_is_no_limit() {
+fn rate_of_zero_means_no_limit() {
     assert_eq!(Rate::new(0), None);
     assert_eq!(Rate::new(125_000).map(Rate::chunk_bytes), Some(2 << 10));
     assert_eq!(Rate::new(u64::MAX).map(Rate::chunk_bytes), Some(64 << 10));
@@ -87,7 +87,7 @@ fn senders_without_pauses_get_equal_parts() {
 }
 
 #[test]
-fn modest_sender_waits_for_one_chunk_of_each_other() {
+fn slow_sender_waits_for_one_chunk_of_each_other() {
     let bucket = Arc::<TokenBucket>::default();
     let mut senders: Vec<Sender> = (0..10)
         .map(|_| Sender::new(&bucket, 1 << 20, Duration::ZERO))

@@ -155,8 +155,8 @@ proptest! {
         standings in prop::collection::vec(prop_oneof![Just(USABLE), Just(None)], 1..12),
         rounds in 1..5_usize,
     ) {
-        let good = standings.iter().flatten().count();
-        let chosen = chosen_among(Balance::RoundRobin, &standings, &vec![1; good * rounds]);
+        let usable = standings.iter().flatten().count();
+        let chosen = chosen_among(Balance::RoundRobin, &standings, &vec![1; usable * rounds]);
         for (number, standing) in standings.iter().enumerate() {
             let turns = chosen.iter().filter(|chosen| **chosen == Some(number)).count();
             prop_assert_eq!(turns, if standing.is_some() { rounds } else { 0 });

@@ -62,7 +62,7 @@ fn rejects_contradictory_requests() {
 }
 
 #[test]
-fn rejects_connect() {
+fn rejects_the_method_connect() {
     let (parts, ()) = Request::connect("a:443").body(()).unwrap().into_parts();
     assert_eq!(check(&parts), Err(RequestRejection::Method("CONNECT")));
 }

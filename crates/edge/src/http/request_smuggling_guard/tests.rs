@@ -152,9 +152,9 @@ proptest! {
 
 #[test]
 fn rejected_request_is_replaced_in_order() {
-    let good = request(0, b"abc", false, 1);
+    let valid = request(0, b"abc", false, 1);
     let list = served(vec![
-        good,
+        valid,
         b"POST /bad HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
     ]);
     // The replacement that the parser gets contains nothing of the rejected request.

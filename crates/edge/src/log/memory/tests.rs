@@ -15,7 +15,7 @@ fn lines_are_bounded() {
 }
 
 #[test]
-fn waiting_writers_learn_of_scarcity() {
+fn scarcity_ends_the_wait_of_writers() {
     let mut context = Context::from_waker(Waker::noop());
     let memory = Memory::default();
     let mut scarcity = pin!(memory.scarcity());

@@ -47,7 +47,7 @@ async fn reuses_a_socket_closed_by_both_sides() {
     release(first, address);
     assert_eq!(kept(), 1);
     let (mut second, mut far) = connect(&listener, address);
-    assert_eq!(kept(), 0, "it is used");
+    assert_eq!(kept(), 0, "the kept socket is used");
     assert!(!has_event(&second).await, "the end was another connection's");
     second.write_all(b"question").await.expect("the data is written");
     let mut received = [0; 8];
@@ -71,7 +71,7 @@ async fn reuses_no_socket_for_another_backend() {
     assert_eq!(stream.read(&mut [0]).await.expect("data until the end"), 0);
     release(stream, address);
     let other = open("127.0.0.1:1".parse().expect("an address")).expect("a socket");
-    assert_eq!(kept(), 1, "it is not used");
+    assert_eq!(kept(), 1, "the kept socket is not used");
     drop(other);
     clear();
     assert_eq!(kept(), 0);

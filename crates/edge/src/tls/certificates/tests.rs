@@ -69,12 +69,12 @@ fn hosts_select_certificates_by_source_and_others_have_none() {
 
 #[test]
 fn invalid_certificate_is_a_fault_and_keeps_the_former_one() {
-    let good = certificate("shop/tls", &["shop.test"]);
-    let (former, _) = Certificates::load(std::slice::from_ref(&good), None, None);
+    let valid = certificate("shop/tls", &["shop.test"]);
+    let (former, _) = Certificates::load(std::slice::from_ref(&valid), None, None);
     let other = certificate("other", &["other.test"]);
     let mixed = Arc::new(Certificate {
         source: "shop/tls".into(),
-        chain_pem: good.chain_pem.clone(),
+        chain_pem: valid.chain_pem.clone(),
         key_pem: other.key_pem.clone(),
     });
     let (now, faults) = Certificates::load(std::slice::from_ref(&mixed), None, former.as_ref());
@@ -90,7 +90,7 @@ fn invalid_certificate_is_a_fault_and_keeps_the_former_one() {
         reason.starts_with("tls.key does not belong to the first certificate"),
         "{reason}"
     );
-    assert_eq!(certificate_fault(&good), None);
+    assert_eq!(certificate_fault(&valid), None);
     assert_eq!(certificate_fault(&mixed).as_ref(), Some(reason));
     let (none, faults) = Certificates::load(&[mixed], None, None);
     assert!(none.is_none() && faults.len() == 1);
@@ -98,7 +98,7 @@ fn invalid_certificate_is_a_fault_and_keeps_the_former_one() {
 
 #[test]
 fn certificate_defects_have_distinct_messages() {
-    let good = certificate("c", &["a.test"]);
+    let valid = certificate("c", &["a.test"]);
     let with = |chain: &[u8], key: &[u8]| Certificate {
         source: "c".into(),
         chain_pem: chain.to_vec(),
@@ -106,17 +106,17 @@ fn certificate_defects_have_distinct_messages() {
     };
     let cases = [
         (
-            with(b"", &good.key_pem),
+            with(b"", &valid.key_pem),
             "tls.crt: expected a certificate, found none",
         ),
         (
-            with(&good.chain_pem, b"x"),
+            with(&valid.chain_pem, b"x"),
             "tls.key: expected a private key in PEM",
         ),
         (
             with(
                 b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-                &good.key_pem,
+                &valid.key_pem,
             ),
             "tls.crt: the first certificate is invalid",
         ),

@@ -5,11 +5,11 @@ mod vendors;
 use plan::Fault;
 
 use super::service_terminating;
+use crate::facts::service_plan::plan_of;
+use crate::facts::similar_names::nearest;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::service_plan::plan_of;
-use crate::similar_names::nearest;
 use crate::subject::Subject;
 
 pub(super) const RULE: Rule = Rule {
@@ -302,16 +302,17 @@ fn contradicting(subject: &Subject<'_>) -> Vec<Finding> {
 /// Reports that an annotation and `spec.loadBalancerIP` request different addresses.
 fn contradicting_field(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
-    let wanted = Some(service.text("/spec/loadBalancerIP").trim()).filter(|text| !text.is_empty())?;
+    let requested = Some(service.text("/spec/loadBalancerIP").trim()).filter(|text| !text.is_empty())?;
     let mut annotations = ADDRESSES
         .iter()
         .filter_map(|name| Some((*name, service.0.annotation(name)?)));
-    let (name, value) = annotations.find(|(_, value)| value.split(',').all(|part| part.trim() != wanted))?;
+    let (name, value) =
+        annotations.find(|(_, value)| value.split(',').all(|part| part.trim() != requested))?;
     // Implementations of other classes read neither of them, or only the field.
     let class = service.text("/spec/loadBalancerClass");
     let is_read = class.is_empty() || name.split('/').next() == class.split('/').next();
     let message = format!(
-        "Annotation {name} of Service {} requests {value}, and spec.loadBalancerIP requests {wanted}",
+        "Annotation {name} of Service {} requests {value}, and spec.loadBalancerIP requests {requested}",
         service.name
     );
     let remedy = format!(

@@ -1,6 +1,6 @@
 //! Annotations of Services that other implementations read.
 
-use crate::similar_names::distance;
+use crate::facts::similar_names::distance;
 
 /// Domains with their annotations. Other names of these domains can exist, so a name is reported only if it resembles
 /// one of these.
@@ -327,7 +327,7 @@ const VALUES: [(&str, &[&str]); 5] = [
     ("cloud.google.com/load-balancer-type", &["Internal", "External"]),
 ];
 
-/// Maximum of characters in which a misspelled name differs from the right one.
+/// Maximum number of characters in which a misspelled name differs from the right one.
 const DISTANCE_MAX: usize = 2;
 
 /// Returns the name that an unknown name resembles. `None` if the name is known, or resembles none.

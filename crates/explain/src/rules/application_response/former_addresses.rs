@@ -4,10 +4,10 @@
 use std::net::IpAddr;
 
 use super::CODE;
+use crate::facts::probes::{self, Found};
 use crate::finding::{Finding, Severity};
 use crate::kubectl;
 use crate::observation::{Flow, NodeObservation, Outcome, ProbeKind, TransportProtocol};
-use crate::probes::{self, Found};
 use crate::subject::Subject;
 use crate::views::{Pod, Port};
 
@@ -45,7 +45,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Option<Finding> {
     })
 }
 
-/// Returns the finding for a DNS server that answers the name of the Service with other addresses than its cluster IPs.
+/// Returns the finding for a DNS server that answers the name of the Service with addresses other than its cluster IPs.
 pub(super) fn of_dns(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
     let service = subject.service;
     let cluster_ips = service.cluster_ips();
@@ -61,7 +61,7 @@ pub(super) fn of_dns(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Findi
         is_former.then_some((*found, former))
     })?;
     let message = format!(
-        "DNS answers {} with {former}, which is no cluster IP of Service {}: a cache keeps a former address",
+        "DNS answers {} with {former}, which is not a cluster IP of Service {}: a cache keeps a former address",
         first.1.target, service.name
     );
     let remedy = "Empty the cache between the client and the DNS servers of the cluster, such as that of the node: kubectl -n kube-system rollout restart \

@@ -6,11 +6,11 @@ use super::{
     listener_absent, network_policy, path_mtu, pod_route, pods_not_ready, pods_not_running,
     protocol_mismatch, response_protocol, selector_matches_no_pod, slice_port_name, target_port_undeclared,
 };
+use crate::facts::probes::{self, Declared, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::observation::{Outcome, Probe, ProbeKind};
-use crate::probes::{self, Declared, Found};
 use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::{Pod, list, text};
@@ -58,7 +58,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     response.into_iter().chain(former).collect()
 }
 
-/// Returns true if the probe speaks the protocol of the port. A server of another protocol closes the connection, too.
+/// Returns true if the probe uses the protocol of the port. A server of another protocol closes the connection, too.
 fn is_of_protocol(subject: &Subject<'_>, probe: &Probe) -> bool {
     let declared = || probes::port_of(subject, probe).and_then(|port| probes::declared(subject, port));
     match probe.kind {

@@ -1,9 +1,9 @@
 //! Protocols that clients and Ingress controllers use at a port, according to their configuration.
 
 use super::CODE;
+use crate::facts::probes::{Declared, declared};
 use crate::finding::{Finding, Severity};
 use crate::kubectl;
-use crate::probes::{Declared, declared};
 use crate::subject::{Subject, finding_about};
 use crate::views::{Backend, Port, Route, Target};
 
@@ -109,9 +109,9 @@ fn of_backend(subject: &Subject<'_>, ingress: Route<'_>, backend: &Backend<'_>) 
         "The controller of Ingress {} uses {used} for its backends, but port {port} of Service {} declares {text} by its name or appProtocol",
         ingress.name, subject.service.name
     );
-    let wanted = if text == "TLS" { "HTTPS" } else { "HTTP" };
+    let requested = if text == "TLS" { "HTTPS" } else { "HTTP" };
     let remedy = format!(
-        "{} {BACKEND_PROTOCOL}={wanted} --overwrite",
+        "{} {BACKEND_PROTOCOL}={requested} --overwrite",
         kubectl::command("annotate", ingress.0)
     );
     let field = format!("metadata.annotations[{BACKEND_PROTOCOL}]");

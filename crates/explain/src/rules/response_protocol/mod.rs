@@ -6,10 +6,10 @@ use super::{
     endpoints_missing, listener_absent, pods_not_ready, pods_not_running, selector_matches_no_pod,
     slice_port_name, target_port_undeclared,
 };
+use crate::facts::probes::{self, Declared, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind};
-use crate::probes::{self, Declared, Found};
 use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::Port;

@@ -66,7 +66,7 @@ fn node_connects_from_its_internal_address() {
 }
 
 #[test]
-fn absent_client_is_no_client_without_address() {
+fn absent_client_differs_from_a_client_without_address() {
     let message = |text: &str| find(text).map_err(|error| error.to_string());
     assert_eq!(
         message("pod/shop/nope"),

@@ -68,7 +68,7 @@ fn compared(path: &Path, connection: &Connection, evidence: Evidence) -> String 
 }
 
 #[test]
-fn planned_endpoint_is_no_difference() {
+fn planned_endpoint_is_not_a_difference() {
     let plan = path(Verdict::Reaches, &["10.244.1.2:8080", "10.244.2.2:8080"], false);
     for response in [Response::Answered, Response::Refused, Response::Timeout] {
         let sent = connection(response, "10.244.2.2:8080", "10.244.1.9");

@@ -99,7 +99,7 @@ fn hard_links_need_a_file_of_the_layer() {
 }
 
 #[test]
-fn whiteouts_of_nothing_or_of_parents_are_rejected() {
+fn whiteouts_without_a_name_or_of_parents_are_rejected() {
     for path in [".wh.", ".wh..", ".wh...", "a/.wh...", ".wh.a/b"] {
         assert_eq!(
             reason(LayerBuilder::new().file(path, "").finish()),
@@ -110,7 +110,7 @@ fn whiteouts_of_nothing_or_of_parents_are_rejected() {
 }
 
 #[test]
-fn files_are_no_parents() {
+fn files_are_not_parents() {
     let layer = LayerBuilder::new().file("a", "").file("a/b", "").finish();
     assert_eq!(reason(layer), EntryError::ParentNotDirectory);
     let pipe = LayerBuilder::new()

@@ -99,7 +99,7 @@ fn archive(steps: &[Step]) -> Vec<u8> {
     layer.finish()
 }
 
-/// Reads back what was unpacked.
+/// Reads the unpacked files back.
 fn read_back(root: &Path, below: &str, found: &mut BTreeMap<String, Node>) {
     for entry in fs::read_dir(root.join(below)).expect("a directory") {
         let entry = entry.expect("an entry");

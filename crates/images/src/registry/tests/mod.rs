@@ -144,7 +144,7 @@ async fn mirror_serves_images_of_a_registry() {
             .iter()
             .all(|request| request.contains("ns=registry.example"))
     );
-    // A mirror without "resolve" is not asked for tags.
+    // A mirror without "resolve" gets no requests for tags.
     let host = Host::new();
     host.configure(
         "_default",

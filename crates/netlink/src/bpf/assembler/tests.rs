@@ -101,7 +101,7 @@ fn rejects_label_without_place() {
 }
 
 #[test]
-fn rejects_loop() {
+fn rejects_loops_in_programs() {
     let mut program = Assembler::new();
     let begin = program.label();
     program.bind(begin);

@@ -99,7 +99,7 @@ fn record_continues_at_the_start_of_the_ring() {
 }
 
 #[test]
-fn unfinished_record_waits() {
+fn unfinished_record_is_not_returned() {
     let (mut writer, mut ring) = Writer::create(0);
     writer.append(b"first", 0);
     let second = writer.position;

@@ -1,4 +1,4 @@
-//! Decoding of expressions.
+//! Decoding of expressions from netlink attributes.
 
 use super::encode::{
     ADDRESS_TYPE, DNAT, ICMPX_PORT_UNREACH, ICMPX_UNREACH, INCREMENTAL, INVERTED, META_TRACE, OF_INPUT_LINK,
@@ -56,6 +56,7 @@ impl Expression {
     }
 }
 
+/// Decodes an expression; `None` if the name, a value or a field is unknown.
 fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
     Some(match name {
         "payload" => Expression::Payload {

@@ -1,4 +1,4 @@
-//! Encoding of expressions.
+//! Encoding of expressions as netlink attributes.
 
 use super::*;
 
@@ -64,6 +64,7 @@ impl Expression {
         writer.end(element);
     }
 
+    /// Writes the attributes of the expression.
     fn encode_data(&self, writer: &mut Writer) {
         match self {
             Self::Payload {

@@ -11,7 +11,8 @@ use crate::filter::step;
 use crate::message::HEADER_BYTES;
 use crate::nftables::wire;
 
-/// Messages of a datagram that are checked; a datagram with more passes. The kernel puts about 40 into one.
+/// Maximum number of messages of a datagram that are checked; a datagram with more passes. The kernel puts about 40
+/// into one.
 const MESSAGES_MAX: usize = 64;
 /// Offset of the port ID of the originating socket in a message header (`nlmsg_pid`).
 const PORT_OFFSET: u32 = 12;
@@ -36,7 +37,7 @@ const fn returning(bytes: u32) -> sock_filter {
     step(BPF_RET | BPF_K, 0, 0, bytes)
 }
 
-/// Returns the filter of a monitor for one table and the port ID of the own socket.
+/// Returns the filter of a monitor for one table and the port ID of this socket.
 pub(super) fn steps(table: &str, own_port: u32) -> Vec<sock_filter> {
     let mut steps = vec![
         step(BPF_LD | BPF_W | BPF_ABS, 0, 0, PORT_OFFSET),

@@ -214,7 +214,7 @@ fn dispatch() -> Vec<(&'static str, Rule, &'static str)> {
 }
 
 fn refusals() -> Vec<(&'static str, Rule, &'static str)> {
-    let strangers = rule(vec![
+    let other_sources = rule(vec![
         Expression::FibType {
             address: FibAddress::Destination,
             into: r(0),
@@ -243,7 +243,11 @@ fn refusals() -> Vec<(&'static str, Rule, &'static str)> {
             spoofed,
             "iifgroup 7 fib saddr . iif oif 0 drop comment \"why\"",
         ),
-        ("pre", strangers, "fib daddr type != local reject comment \"why\""),
+        (
+            "pre",
+            other_sources,
+            "fib daddr type != local reject comment \"why\"",
+        ),
         (
             "pre",
             tcp,

@@ -29,7 +29,7 @@ async fn file_never_names_the_listener_of_another_program() {
     let file = directory.path().join(URL_FILE);
     fs::write(&file, format!("http://{address}/\n")).expect("a file");
     UrlFile::remove_former(&file).expect("no file");
-    UrlFile::remove_former(&file).expect("no file is no error");
+    UrlFile::remove_former(&file).expect("a missing file is not an error");
     let error = UrlFile::listen(address, &file).expect_err("an error").to_string();
     assert!(error.contains("--chart-bind-address"), "{error}");
     assert!(!file.exists());

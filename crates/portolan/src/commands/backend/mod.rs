@@ -80,6 +80,7 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// List of EndpointSlices.
 #[derive(Deserialize)]
 struct Slices {
     items: Vec<EndpointSlice>,

@@ -185,6 +185,35 @@ impl Flags {
         Some(self.metallb_namespace.clone()).filter(|namespace| !namespace.is_empty())
     }
 
+    fn assigner_options(&self) -> Options {
+        Options {
+            serves_default_class: self.assigner.serves_default_class(),
+            classes: self.assigner.lb_class.iter().cloned().collect(),
+            metallb_namespace: self.metallb_namespace(),
+            ignores_exclude_label: self.ignore_exclude_lb,
+            has_edges: self.assigner.serve_edge_class.unwrap_or(self.edge.edge),
+            creates_node_pool: false,
+            concurrent_service_syncs: self.assigner.concurrent_service_syncs,
+            metrics: Arc::default(),
+        }
+    }
+
+    /// Returns the settings of an announcer without an edge.
+    fn announcer_settings(&self, node_name: String) -> announcer::Settings {
+        announcer::Settings {
+            node_name,
+            node_ip: self.announcer.node_ip,
+            port: self.announcer.probe_port,
+            waits_for_port: self.edge.edge && self.edge.has_handover(),
+            links: LinkSelection {
+                names: self.announcer.interfaces.clone(),
+            },
+            metallb_namespace: self.metallb_namespace(),
+            ignores_exclude_label: self.ignore_exclude_lb,
+            served: None,
+        }
+    }
+
     /// Starts the components. The end of one ends the process.
     fn start(
         &self,
@@ -200,16 +229,7 @@ impl Flags {
             ..Endpoints::default()
         };
         if self.assigner.assign {
-            let options = Options {
-                serves_default_class: self.assigner.serves_default_class(),
-                classes: self.assigner.lb_class.iter().cloned().collect(),
-                metallb_namespace: self.metallb_namespace(),
-                ignores_exclude_label: self.ignore_exclude_lb,
-                has_edges: self.assigner.serve_edge_class.unwrap_or(self.edge.edge),
-                creates_node_pool: false,
-                concurrent_service_syncs: self.assigner.concurrent_service_syncs,
-                metrics: Arc::default(),
-            };
+            let options = self.assigner_options();
             endpoints.assigner = Some(Arc::clone(&options.metrics));
             let shutdown = Box::pin(shutdown::requested(shutdown.clone()));
             let is_leader = watch::Sender::new(false);
@@ -221,18 +241,8 @@ impl Flags {
         let announcer = Arc::<Metrics>::default();
         let (served, served_addresses) = watch::channel(Arc::default());
         if self.announcer.announce {
-            let settings = announcer::Settings {
-                node_name: node_name.clone(),
-                node_ip: self.announcer.node_ip,
-                port: self.announcer.probe_port,
-                waits_for_port: self.edge.edge && self.edge.has_handover(),
-                links: LinkSelection {
-                    names: self.announcer.interfaces.clone(),
-                },
-                metallb_namespace: self.metallb_namespace(),
-                ignores_exclude_label: self.ignore_exclude_lb,
-                served: self.edge.edge.then_some(served_addresses),
-            };
+            let mut settings = self.announcer_settings(node_name.clone());
+            settings.served = self.edge.edge.then_some(served_addresses);
             endpoints.announcer = Some(Arc::clone(&announcer));
             let (client, metrics) = (client.clone(), Arc::clone(&announcer));
             let shutdown = shutdown::requested(shutdown.clone());

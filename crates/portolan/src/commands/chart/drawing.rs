@@ -1,4 +1,4 @@
-//! Drawings of Services.
+//! `portolan chart -o`: drawings of Services.
 
 use std::process::ExitCode;
 

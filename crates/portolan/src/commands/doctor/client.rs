@@ -29,13 +29,13 @@ impl ExaminedClient {
     /// # Errors
     ///
     /// A [`UsageError`] if the objects do not have the client, or it runs on no node.
-    pub(super) fn find(objects: &WorldBuilder, wanted: &ClientName) -> Result<Self, UsageError> {
-        let absent = || UsageError(format!("--from: the input has no {wanted}"));
-        match wanted {
+    pub(super) fn find(objects: &WorldBuilder, requested: &ClientName) -> Result<Self, UsageError> {
+        let absent = || UsageError(format!("--from: the input has no {requested}"));
+        match requested {
             ClientName::Pod { namespace, name } => {
                 let is_wanted = |pod: &&Value| namespace_of(pod) == namespace && name_of(pod) == name;
                 let pod = objects.trees(Kind::Pod).find(is_wanted).ok_or_else(absent)?;
-                Self::of_pod(pod).ok_or_else(|| UsageError(format!("--from: {wanted} runs on no node yet")))
+                Self::of_pod(pod).ok_or_else(|| UsageError(format!("--from: {requested} runs on no node yet")))
             }
             ClientName::Node(name) => {
                 let mut nodes = objects.trees(Kind::Node);

@@ -17,9 +17,9 @@ use crate::flags::values::duration;
 use crate::node_observation::Cluster;
 use crate::node_reports::{self, Reports};
 
-/// Maximum of Nodes that are observed for one Service. All of them are read at the same time.
+/// Maximum number of Nodes that are observed for one Service. All of them are read at the same time.
 const NODES_OF_SERVICE_MAX: usize = node_reports::CONCURRENT_MAX;
-/// Maximum of Nodes that are observed on request: their observations are in memory at the same time.
+/// Maximum number of Nodes that are observed on request: their observations are in memory at the same time.
 const NODES_MAX: usize = 256;
 
 /// Flags of the observations of nodes.

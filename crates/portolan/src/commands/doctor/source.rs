@@ -12,9 +12,9 @@ use crate::paged_list::{OBJECTS_MAX, list};
 
 /// Kinds that are listed at the same time: the responses of a distant API server take longer than their objects.
 const CONCURRENT_LISTS: usize = 8;
-/// Maximum of values of a YAML file: 200 for each of 500,000 objects.
+/// Maximum number of values of a YAML file: 200 for each of 500,000 objects.
 const YAML_NODES_MAX: usize = 100_000_000;
-/// Maximum of bytes of the values of a YAML file.
+/// Maximum number of bytes of the values of a YAML file.
 const YAML_BYTES_MAX: usize = 4 << 30;
 
 /// Objects to examine.

@@ -1,4 +1,4 @@
-//! `portolan image load`.
+//! `portolan image load`: reads images from archives and directories.
 
 use std::path::PathBuf;
 

@@ -19,6 +19,7 @@ pub(super) struct PullProgress {
     state: Mutex<State>,
 }
 
+/// Progress of a download.
 struct State {
     reported_at: Instant,
     layers: usize,

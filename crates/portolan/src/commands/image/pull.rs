@@ -1,4 +1,4 @@
-//! `portolan image pull`.
+//! `portolan image pull`: downloads images from registries.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,7 +17,7 @@ use crate::runtime;
 
 /// Name of standard input for --password-file.
 const STANDARD_INPUT: &str = "-";
-/// Bytes of a file with credentials. Identity tokens have some KiB.
+/// Maximum number of bytes of a file with credentials. Identity tokens have a few KiB.
 const CREDENTIALS_BYTES_MAX: u64 = 1 << 20;
 
 /// Flags of `portolan image pull`.

@@ -46,6 +46,7 @@ pub(super) fn pool(settings: &Settings) -> Vec<Value> {
     })]
 }
 
+/// Returns the objects of the assigner.
 fn assigner(settings: &Settings) -> Vec<Value> {
     let component = Component {
         name: "portolan-assigner",
@@ -99,6 +100,7 @@ fn assigner(settings: &Settings) -> Vec<Value> {
     objects
 }
 
+/// Returns the objects of the announcer.
 fn announcer(settings: &Settings) -> Vec<Value> {
     let component = Component {
         name: "portolan-announcer",

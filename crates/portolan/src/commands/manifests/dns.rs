@@ -144,7 +144,7 @@ fn pod(settings: &Settings) -> Value {
     })
 }
 
-/// Returns a readiness probe that notices the lameduck period within two seconds. Until then clients with a UDP flow to
+/// Returns a readiness probe that detects the lameduck period within two seconds. Until then clients with a UDP flow to
 /// the Pod keep it.
 fn lameduck_probe() -> Value {
     let mut probe = readiness_probe(None, "/ready", READY_PORT);

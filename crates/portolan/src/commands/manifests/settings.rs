@@ -44,7 +44,7 @@ pub(super) struct Settings {
     pub cluster_dns: Vec<IpAddr>,
     /// Resolvers for names outside of the zone.
     pub forward: Vec<String>,
-    /// Announcers speak BGP, too.
+    /// True if announcers also run BGP sessions.
     pub speaks_bgp: bool,
     /// Blocks of the first pool.
     pub addresses: Vec<String>,

@@ -67,7 +67,7 @@ pub(super) struct ProxyFlags {
     /// OOM score adjustment of this process, -1000 to 1000
     #[arg(long, default_value_t = -999, allow_negative_numbers = true, value_name = "SCORE")]
     oom_score_adj: i32,
-    /// Maximum of tracked connections per CPU core; 0 keeps the kernel's limit
+    /// Maximum number of tracked connections per CPU core; 0 keeps the kernel's limit
     #[arg(
         long,
         help_heading = "Connection tracking",
@@ -75,7 +75,7 @@ pub(super) struct ProxyFlags {
         value_name = "COUNT"
     )]
     conntrack_max_per_core: i32,
-    /// Lower bound for the maximum of tracked connections, regardless of the number of cores
+    /// Lower bound for the maximum number of tracked connections, regardless of the number of cores
     #[arg(
         long,
         help_heading = "Connection tracking",

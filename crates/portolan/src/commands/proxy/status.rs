@@ -64,80 +64,103 @@ fn at_connect(service: &Value) -> String {
     }
 }
 
-fn text(status: &Value) -> String {
-    let mut text = String::new();
-    let mut line = |name: &str, value: String| {
+/// Text of lines, each with a name and a value.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, name: &str, value: &str) {
         // Writing to a String cannot fail.
-        writeln!(text, "{name:<26}{value}").unwrap_or_default();
-    };
-    let plain = |name: &str| match &status[name] {
+        writeln!(self.0, "{name:<26}{value}").unwrap_or_default();
+    }
+}
+
+fn text(status: &Value) -> String {
+    let mut lines = Lines::default();
+    add_state(&mut lines, status);
+    add_counts(&mut lines, status);
+    add_busiest_services(&mut lines, status);
+    add_faults(&mut lines, status);
+    lines.0
+}
+
+/// Returns a value of the status as text.
+fn plain(status: &Value, name: &str) -> String {
+    match &status[name] {
         Value::String(text) => text.clone(),
         Value::Null => "never".to_owned(),
         other => other.to_string(),
-    };
-    line("Node", plain("node"));
-    line("Mode", plain("mode"));
+    }
+}
+
+fn add_state(lines: &mut Lines, status: &Value) {
+    lines.add("Node", &plain(status, "node"));
+    lines.add("Mode", &plain(status, "mode"));
     if let Some(ebpf) = status["ebpf"].as_object() {
         let state = match ebpf["fault"].as_str() {
             Some(fault) => format!("not usable, nftables serves all connections: {fault}"),
             None if ebpf["attached"] == true => format!("attached, {} frontends", ebpf["frontends"]),
             None => "not attached".to_owned(),
         };
-        line("eBPF", state);
+        lines.add("eBPF", &state);
     }
     if let Some(fault) = status["dataPlaneFault"].as_str() {
-        line("Data plane", format!("nftables serves all connections: {fault}"));
+        let state = format!("nftables serves all connections: {fault}");
+        lines.add("Data plane", &state);
     }
-    line("Healthy", plain("healthy"));
-    line("Last sync", plain("lastSync"));
-    line(
-        "Syncs",
-        format!("{}, of which {} failed", plain("syncs"), plain("failedSyncs")),
+    lines.add("Healthy", &plain(status, "healthy"));
+    lines.add("Last sync", &plain(status, "lastSync"));
+}
+
+fn add_counts(lines: &mut Lines, status: &Value) {
+    let plain = |name: &str| plain(status, name);
+    let syncs = format!("{}, of which {} failed", plain("syncs"), plain("failedSyncs"));
+    lines.add("Syncs", &syncs);
+    let changes = format!(
+        "{} of Services, {} of endpoints",
+        plain("pendingServiceChanges"),
+        plain("pendingEndpointChanges")
     );
-    line(
-        "Changes pending",
-        format!(
-            "{} of Services, {} of endpoints",
-            plain("pendingServiceChanges"),
-            plain("pendingEndpointChanges")
-        ),
-    );
+    lines.add("Changes pending", &changes);
     for family in ["IPv4", "IPv6"] {
         let counts = &status[family];
-        line(
-            family,
-            format!(
-                "{} Service ports, {} endpoints; {} ports drop packets, because no endpoint is local",
-                counts["servicePorts"], counts["endpoints"], counts["withoutLocalEndpoints"]
-            ),
+        let ports = format!(
+            "{} Service ports, {} endpoints; {} ports drop packets, because no endpoint is local",
+            counts["servicePorts"], counts["endpoints"], counts["withoutLocalEndpoints"]
         );
+        lines.add(family, &ports);
     }
-    line(
+    lines.add(
         "Drift repaired",
-        format!("{} elements", plain("repairedElements")),
+        &format!("{} elements", plain("repairedElements")),
     );
-    line("Stale flows deleted", plain("deletedFlows"));
-    line("Connections drained", plain("drainedConnections"));
+    lines.add("Stale flows deleted", &plain("deletedFlows"));
+    lines.add("Connections drained", &plain("drainedConnections"));
+}
+
+fn add_busiest_services(lines: &mut Lines, status: &Value) {
     for (number, service) in status["services"].as_array().into_iter().flatten().enumerate() {
         let bytes = match service["bytes"].as_u64() {
             None | Some(0) => String::new(),
             Some(bytes) => format!(", {bytes} bytes"),
         };
-        line(
-            if number == 0 { "Busiest Services" } else { "" },
-            format!(
-                "{}: {} connections{bytes}{}",
-                service["service"].as_str().unwrap_or_default(),
-                service["connections"],
-                at_connect(service)
-            ),
+        let name = if number == 0 { "Busiest Services" } else { "" };
+        let connections = format!(
+            "{}: {} connections{bytes}{}",
+            service["service"].as_str().unwrap_or_default(),
+            service["connections"],
+            at_connect(service)
         );
+        lines.add(name, &connections);
     }
-    line("Services with faults", plain("faultyServices"));
+}
+
+fn add_faults(lines: &mut Lines, status: &Value) {
+    lines.add("Services with faults", &plain(status, "faultyServices"));
     for (service, faults) in status["faults"].as_object().into_iter().flatten() {
         for fault in faults.as_array().into_iter().flatten() {
-            line("", format!("{service}: {}", fault.as_str().unwrap_or_default()));
+            let fault = format!("{service}: {}", fault.as_str().unwrap_or_default());
+            lines.add("", &fault);
         }
     }
-    text
 }

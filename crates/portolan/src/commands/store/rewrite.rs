@@ -20,12 +20,12 @@ use crate::flags::encryption::transformation;
 use crate::flags::storage::{EtcdFlags, STORE_DIRECTORY};
 use crate::output;
 
-/// Passes over all values. Values that a server writes during one pass are checked in the next. If values remain stale
-/// after all passes, a server writes with another first key.
+/// Maximum number of passes over all values. Values that a server writes during one pass are checked in the next. If
+/// values remain stale after all passes, a server writes with another first key.
 const PASSES_MAX: usize = 5;
-/// Concurrent writes. The embedded engine syncs its disk once for all waiting writes.
+/// Maximum number of concurrent writes. The embedded engine syncs its disk once for all waiting writes.
 const WRITES_MAX: usize = 64;
-/// Undecryptable values that are named.
+/// Maximum number of undecryptable values that are named.
 const FAILURES_NAMED_MAX: usize = 20;
 
 /// Flags of `portolan store rewrite`.

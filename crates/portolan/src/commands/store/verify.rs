@@ -9,7 +9,7 @@ use store::{Contents, Record, StoreLocation, Transformer};
 use crate::error::CommandError;
 use crate::output;
 
-/// Findings that are printed; the others are counted.
+/// Maximum number of findings that are printed; the others are counted.
 const FINDINGS_MAX: usize = 100;
 
 /// Verifies a store and prints one line per finding. Encrypted values are decrypted with the keys of the

@@ -4,7 +4,7 @@ use explain::traffic::{ClusterTraffic, Events, NodeState};
 
 use crate::output::printable;
 
-/// Nodes that a sentence names, at most.
+/// Maximum number of nodes that a sentence names.
 const NODES_SHOWN: usize = 5;
 
 /// Returns the reasons why the traffic is less than all traffic.

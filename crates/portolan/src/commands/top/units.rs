@@ -1,4 +1,4 @@
-//! Numbers with units.
+//! Texts of rates and bytes, with units.
 
 /// Returns a rate of events, such as `0.5/s` or `1.2k/s`.
 pub(crate) fn rate_text(per_second: f64) -> String {

@@ -95,7 +95,7 @@ fn trusted_links_and_sources_of_firewalld_are_read() {
 }
 
 #[test]
-fn unknown_rules_are_no_verdicts() {
+fn unknown_rules_are_not_verdicts() {
     let firewall = firewalld(&[]);
     assert_eq!((firewall.forwarding, firewall.input), (None, None));
     let odd = [

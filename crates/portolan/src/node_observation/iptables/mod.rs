@@ -16,9 +16,9 @@ use super::sysctls::read_text;
 use super::tables::SERVICES_CHAIN;
 use saved::Saved;
 
-/// Maximum of bytes of the output of a program: 100,000 rules.
+/// Maximum number of bytes of the output of a program: 100,000 rules.
 const OUTPUT_BYTES_MAX: u64 = 32 << 20;
-/// Time for a program, at most.
+/// Maximum run time of a program.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two checks of a running program.
 const EXIT_CHECK_PERIOD: Duration = Duration::from_millis(5);

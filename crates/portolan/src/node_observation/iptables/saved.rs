@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use explain::observation::ForwardRule;
 
-/// Maximum of rules of the chain FORWARD.
+/// Maximum number of rules of the chain FORWARD.
 const FORWARD_RULES_MAX: usize = 1_000;
-/// Maximum of names of chains that are kept: those of a node with a firewall. Chains of Services are not kept.
+/// Maximum number of names of chains that are kept: those of a node with a firewall. Chains of Services are not kept.
 const CHAINS_MAX: usize = 5_000;
-/// Beginning of the names of chains of one Service or endpoint.
+/// Prefix of the names of chains of one Service or endpoint.
 const PER_SERVICE: [&str; 5] = ["KUBE-SVC-", "KUBE-SEP-", "KUBE-EXT-", "KUBE-SVL-", "KUBE-FW-"];
 /// States of connections that a rule for new connections contains.
 const NEW_STATE: &str = "NEW";

@@ -41,7 +41,7 @@ fn sockets_with_one_address_are_one_listener() {
 }
 
 #[test]
-fn links_of_other_files_are_no_sockets() {
+fn links_of_other_files_are_not_sockets() {
     assert_eq!(socket_inode("socket:[20481]"), Some(20_481));
     for link in ["", "socket:[", "pipe:[7]", "/dev/null", "socket:[x]"] {
         assert_eq!(socket_inode(link), None, "{link}");

@@ -18,9 +18,9 @@ const REQUESTS: u32 = 2;
 const PERIOD: Duration = Duration::from_millis(5);
 /// Buffer for a frame in bytes.
 const FRAME_BYTES: usize = 128;
-/// Maximum of frames that are read at once: a network can have a storm.
+/// Maximum number of frames that are read at once: a network can have a storm.
 const FRAMES_MAX: usize = 1_000;
-/// Maximum of hosts that answer for one address.
+/// Maximum number of hosts that answer for one address.
 const ANSWERS_MAX: usize = 16;
 
 /// Sends requests on a link and collects all answers; `None` without the privilege to open a packet socket.

@@ -18,7 +18,7 @@ use super::ProbeAnswer;
 
 /// Time in which a server closes or resets a connection that it does not serve.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(150);
-/// Maximum of bytes of an HTTP response that are read.
+/// Maximum number of bytes of an HTTP response that are read.
 const RESPONSE_BYTES_MAX: usize = 4 << 10;
 /// Part of the response of servers that expect TLS (Go, nginx, Apache).
 const EXPECTS_TLS: [&str; 3] = [
@@ -26,7 +26,7 @@ const EXPECTS_TLS: [&str; 3] = [
     "plain HTTP request was sent to HTTPS port",
     "speaking plain HTTP to an SSL-enabled server port",
 ];
-/// Status code of these responses.
+/// Status code of responses to HTTP without TLS.
 const BAD_REQUEST: u16 = 400;
 
 /// Opens a connection, and waits briefly for its end.

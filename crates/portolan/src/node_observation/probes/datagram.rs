@@ -9,7 +9,7 @@ use explain::observation::Outcome;
 
 use super::ProbeAnswer;
 
-/// Maximum of bytes of a response.
+/// Maximum number of bytes of a response.
 const RESPONSE_BYTES_MAX: usize = 4 << 10;
 /// Bit of a response in the flags of a DNS message.
 const IS_RESPONSE: u8 = 0x80;

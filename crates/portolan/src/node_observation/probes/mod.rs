@@ -26,7 +26,7 @@ pub(super) use targets::{Job, Request, Selection};
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for a response to an HTTP request. Applications are slower than kernels.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(2_500);
-/// Probes at the same time.
+/// Maximum number of probes at the same time.
 const CONCURRENT_MAX: usize = 64;
 /// Time after which no further probe starts.
 const START_TIMEOUT: Duration = Duration::from_secs(1);

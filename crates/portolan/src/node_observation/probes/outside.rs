@@ -10,9 +10,9 @@ use ipnet::IpNet;
 use super::super::cluster::{Cluster, ServiceEndpoint};
 use super::targets::{Job, Request, probe, service_name};
 
-/// Maximum of probes of one command.
+/// Maximum number of probes of one command.
 const JOBS_MAX: usize = 128;
-/// Maximum of Nodes of a node port that are probed.
+/// Maximum number of Nodes of a node port that are probed.
 const NODES_MAX: usize = 4;
 /// Value of a traffic policy that needs an endpoint on the node.
 const LOCAL: &str = "Local";

@@ -8,7 +8,7 @@ use netlink::echo::{Echo, echo};
 
 use super::ProbeAnswer;
 
-/// Number of requests. A single lost packet is not a finding.
+/// Maximum number of requests. A single lost packet is not a finding.
 const REQUESTS_MAX: usize = 2;
 
 /// Sends a request as an IP packet of `bytes` bytes, and once more if no response arrives within `timeout`. Returns

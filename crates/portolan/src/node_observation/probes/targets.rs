@@ -1,4 +1,4 @@
-//! Selection of probes.
+//! Selection of the addresses, names and Pods that are probed.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,15 +11,15 @@ use netlink::route::LinkIndex;
 
 use super::super::cluster::{Cluster, ServiceEndpoint};
 
-/// Maximum of probes of one command.
+/// Maximum number of probes of one command.
 const JOBS_MAX: usize = 256;
-/// Maximum of probed endpoints of each port, if the command names one Service.
+/// Maximum number of probed endpoints of each port, if the command names one Service.
 const ENDPOINTS_MAX: usize = 16;
-/// Maximum of probed endpoints of each port, if the command examines all Services.
+/// Maximum number of probed endpoints of each port, if the command examines all Services.
 const ENDPOINTS_OF_MANY_MAX: usize = 2;
-/// Maximum of Pods on this node from which a cluster IP is probed.
+/// Maximum number of Pods on this node from which a cluster IP is probed.
 const SOURCE_PODS_MAX: usize = 2;
-/// Maximum of Nodes to which the path MTU is probed.
+/// Maximum number of Nodes to which the path MTU is probed.
 const PATHS_MAX: usize = 4;
 /// Size of a packet that each network carries: the minimum MTU of IPv6 (RFC 8200).
 const SMALL_BYTES: u32 = 1_280;

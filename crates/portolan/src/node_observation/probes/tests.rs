@@ -128,7 +128,7 @@ fn certificates_of_tls_servers_are_read() {
 }
 
 #[test]
-fn datagrams_without_a_response_show_nothing() {
+fn unanswered_datagrams_have_no_outcome() {
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let target = silent.local_addr().expect("an address");
     assert_eq!(datagram::empty(target, Duration::from_millis(100)), None);

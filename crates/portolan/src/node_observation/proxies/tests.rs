@@ -56,7 +56,7 @@ fn health_does_not_depend_on_the_node() {
             body: String::new(),
         })
     };
-    let ask = |live: fn() -> Option<Result<String, StatusError>>, health: bool| {
+    let result = |live: fn() -> Option<Result<String, StatusError>>, health: bool| {
         healthy(&move |path| match path {
             "/livez" => live(),
             _ => Some(if health {
@@ -66,17 +66,17 @@ fn health_does_not_depend_on_the_node() {
             }),
         })
     };
-    assert_eq!(ask(|| Some(Ok(String::new())), false), Some(true));
-    assert_eq!(ask(|| None, true), None);
+    assert_eq!(result(|| Some(Ok(String::new())), false), Some(true));
+    assert_eq!(result(|| None, true), None);
     let not_found = || {
         Some(Err(StatusError::Rejected {
             status: "HTTP/1.1 404 Not Found".to_owned(),
             body: String::new(),
         }))
     };
-    assert_eq!(ask(not_found, true), Some(true));
-    assert_eq!(ask(not_found, false), Some(false));
-    assert_eq!(ask(|| Some(Err(StatusError::NotHttp)), true), None);
+    assert_eq!(result(not_found, true), Some(true));
+    assert_eq!(result(not_found, false), Some(false));
+    assert_eq!(result(|| Some(Err(StatusError::NotHttp)), true), None);
 }
 
 fn filled(pages: &[(&str, String)]) -> NodeProxy {

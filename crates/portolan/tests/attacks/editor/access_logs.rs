@@ -16,7 +16,7 @@ const ADDRESS: &str = "172.30.0.200";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 
-/// Responds with 200 to each request, and records whether one of them names the bucket.
+/// Responds with 200 to each request, and records if one of them names the bucket.
 fn serve_buckets(listener: TcpListener, was_written: &AtomicBool) {
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else { return };

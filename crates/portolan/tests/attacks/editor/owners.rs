@@ -113,7 +113,7 @@ async fn pods_of_victim(administrator: &Client) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_of_another_namespace_are_no_replicas() {
+async fn pods_of_another_namespace_are_not_replicas() {
     let api = Api::start();
     let administrator = access::administrator(&api);
     let template = json!({"metadata": {"labels": {"app": "web"}},

@@ -23,7 +23,7 @@ const PORT: u16 = 7_947;
 const ADDRESSES: std::ops::Range<u8> = 200..208;
 /// Rounds of ARP requests with the same owners after which the assignment is stable.
 const STABLE_ROUNDS: u32 = 60;
-/// Buffer size for a packet.
+/// Size of the buffer for a packet.
 const PACKET_BYTES_MAX: usize = 2_048;
 /// Duration of the replay: a multiple of the failure detection time.
 const REPLAY: Duration = Duration::from_secs(12);

@@ -1,4 +1,4 @@
-//! Reports of nodes: reading those of others, and lies in a node's own.
+//! Reports of nodes: reading those of others, and false data in a node's own.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use super::{Cluster, NODES, expect_refusal, merge, named, post};
 use crate::access;
 use crate::test_cluster::TestCluster;
 
-/// Writes the response of a node that lies.
+/// Writes the response of a node that sends false data.
 type LyingResponse = fn(&mut dyn Write) -> std::io::Result<()>;
 
 const OBSERVATION: &str = "/api/v1/nodes/one/observation";
@@ -74,7 +74,7 @@ fn serve_as_agent(pki: &Path, respond: LyingResponse) -> u16 {
         respond(&mut stream)
     };
     std::thread::spawn(move || {
-        // The server disconnects in the middle of a lie, which is an error here.
+        // The server disconnects in the middle of a false response, which is an error here.
         listener
             .incoming()
             .flatten()
@@ -122,13 +122,13 @@ fn redirect(stream: &mut dyn Write) -> std::io::Result<()> {
 }
 
 /// Sends nothing, so that requests wait.
-fn silence(_: &mut dyn Write) -> std::io::Result<()> {
+fn no_response(_: &mut dyn Write) -> std::io::Result<()> {
     loop {
         std::thread::park();
     }
 }
 
-/// Starts a cluster in which the agent of Node `one` lies.
+/// Starts a cluster in which the agent of Node `one` sends false data.
 async fn cluster_with(lie: LyingResponse) -> Cluster {
     let cluster = Cluster::start().await;
     let port = serve_as_agent(&cluster.api.directory.path().join("data/pki"), lie);
@@ -140,7 +140,7 @@ async fn cluster_with(lie: LyingResponse) -> Cluster {
     cluster
 }
 
-/// Returns the response of the API server if the agent of Node `one` lies.
+/// Returns the response of the API server if the agent of Node `one` sends false data.
 async fn response_to(lie: LyingResponse) -> (u16, String) {
     let cluster = cluster_with(lie).await;
     let response: Result<Value, ClientError> = cluster.administrator.get(OBSERVATION).await;
@@ -172,7 +172,7 @@ async fn forged_responses_of_a_node_end_in_an_error() {
 async fn one_user_does_not_hold_the_reports_of_all() {
     const REQUESTS: usize = 20;
     const SHARE: usize = 16;
-    let cluster = cluster_with(silence).await;
+    let cluster = cluster_with(no_response).await;
     cluster.create(NODES, &named("Node", "two")).await;
     let rules = json!([{"apiGroups": [""], "resources": ["nodes/observation"], "verbs": ["get"]}]);
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",

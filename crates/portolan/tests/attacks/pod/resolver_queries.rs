@@ -84,7 +84,7 @@ fn flood(server: SocketAddr) -> u8 {
     }
     let mut response = [0; 512];
     let octets = socket.recv(&mut response).expect("a response");
-    assert!(octets >= 12, "a response of {octets} octets");
+    assert!(octets >= 12, "a response of {octets} bytes");
     response[3] & 15
 }
 

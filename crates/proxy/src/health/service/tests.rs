@@ -29,7 +29,7 @@ async fn eventually(port: u16, desired: impl Fn(Option<&str>) -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the wanted answer did not come");
+    panic!("the expected response did not arrive");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::config::Config;
-use crate::events::Events;
+use crate::reports::events::Events;
 use crate::worker::Update;
 use crate::worker::tests::{annotated, sync};
 

@@ -72,7 +72,7 @@ fn drained_sockets_of_clients_are_destroyed() {
     );
 }
 
-/// Sockets from before the start show departures that this process did not see.
+/// Sockets from before the start show departures that this process did not observe.
 #[test]
 fn sockets_to_endpoints_that_left_before_the_start_are_drained() {
     let (mut worker, recorder) = worker();

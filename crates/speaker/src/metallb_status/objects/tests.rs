@@ -98,7 +98,7 @@ fn state_changes_with_the_faults() {
     assert_eq!(condition["reason"], "ConfigurationError");
     assert_eq!(condition["lastTransitionTime"], "2026-01-02T00:00:00Z");
 
-    // Another fault is no transition.
+    // Another fault is not a transition.
     let present: ConfigurationState = serde_json::from_value(invalid).expect("a state");
     reported.faults.push("another".to_owned());
     let next = state_status(&reported, &present, "2026-01-03T00:00:00Z").expect("a status");

@@ -16,7 +16,9 @@ fn local_address_in_no_network_with_the_peer_has_no_path() {
         let name: LinkName = "br0".parse().expect("a name");
         connection.add_bridge(&name).expect("a bridge");
         let link = connection.link_index(&name).expect("a link");
-        connection.change_link(link, &LinkChange::up()).expect("up");
+        connection
+            .change_link(link, &LinkChange::up())
+            .expect("a link that is up");
         for network in ["10.9.0.1/24", "10.8.0.1/32", "fd00:9::1/64", "fd00:8::1/128"] {
             let network = network.parse().expect("a network");
             connection.add_address(link, network).expect("an address");

@@ -1,4 +1,4 @@
-//! Batches of events.
+//! Conversion of batches of etcd events to commits.
 
 use bytes::Bytes;
 

@@ -67,7 +67,7 @@ fn revisions_are_shifted_by_the_offset() {
     let offset = Offset(100);
     assert_eq!(offset.revision(5), Revision(105));
     assert_eq!(offset.etcd(Revision(105)), 5);
-    // Neither what never was etcd's, nor what etcd takes for an absent key.
+    // Neither a revision that etcd never had, nor one that etcd interprets as an absent key.
     for never in [0, 99, 100] {
         assert_eq!(offset.etcd(Revision(never)), -1);
     }

@@ -23,7 +23,8 @@ fn transaction(expectations: usize, writes: usize) -> Transaction {
     }
 }
 
-/// The sum of the widest parts from the top to the deepest level: what etcd limits. And how many operations there are.
+/// Returns the sum of the widest parts from the top to the deepest level, which etcd limits, and the number of
+/// operations.
 fn width(request: &TxnRequest) -> (usize, usize) {
     let own = request
         .compare
@@ -53,8 +54,8 @@ fn transactions_of_any_size_keep_to_etcds_limit() {
         (9, 60_000),
     ] {
         let transaction = transaction(expectations, writes);
-        let prepared =
-            prepare(&prefix, Offset(0), &index, (&transaction, &transaction.writes), 1).expect("it fits");
+        let prepared = prepare(&prefix, Offset(0), &index, (&transaction, &transaction.writes), 1)
+            .expect("a transaction within the limits");
         let (width, operations) = width(&prepared.request);
         assert!(width <= OPERATIONS_MAX, "{expectations}, {writes}: {width}");
         assert_eq!(operations, writes + 1, "the writes and the commit record");
@@ -99,7 +100,7 @@ fn mismatched_response_is_rejected() {
         (&transaction, &transaction.writes),
         1,
     )
-    .expect("it fits");
+    .expect("a transaction within the limits");
     let done = TxnResponse {
         succeeded: true,
         ..TxnResponse::default()

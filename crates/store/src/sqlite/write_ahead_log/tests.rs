@@ -26,25 +26,29 @@ fn log_grows_in_steps_up_to_its_limit() {
     let directory = tempfile::tempdir().expect("a directory");
     let (path, connection) = database(directory.path());
     let mut log = WriteAheadLog::open(&path, 6 << 20).expect("its log");
-    assert!(log.needs_extension(), "nothing is prepared");
+    assert!(log.needs_extension(), "the log has no prepared space");
     let written = length(&path);
     log.extend();
     assert_eq!(length(&path), written + STEP_BYTES);
     connection
         .execute_batch("INSERT INTO t VALUES (2)")
         .expect("a row");
-    assert_eq!(length(&path), written + STEP_BYTES, "the frame is within");
+    assert_eq!(
+        length(&path),
+        written + STEP_BYTES,
+        "the frame fits the prepared space"
+    );
     assert!(!log.needs_extension());
     connection
         .execute_batch("PRAGMA wal_autocheckpoint = 0; INSERT INTO t VALUES (zeroblob(5 << 20))")
         .expect("a large row");
-    assert!(log.needs_extension(), "it is used up");
+    assert!(log.needs_extension(), "the prepared space is used up");
     log.extend();
     assert!(!log.needs_extension());
     connection
         .execute_batch("INSERT INTO t VALUES (zeroblob(5 << 20))")
         .expect("a large row");
-    assert!(!log.needs_extension(), "it is longer than needed");
+    assert!(!log.needs_extension(), "the log is longer than its limit");
 }
 
 #[test]

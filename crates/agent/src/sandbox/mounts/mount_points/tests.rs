@@ -3,7 +3,7 @@ use std::os::fd::AsRawFd;
 use super::*;
 
 #[test]
-fn links_of_proc_are_no_mount_paths() {
+fn links_of_proc_are_not_mount_paths() {
     let directory = tempfile::tempdir().expect("a directory");
     let opened = fs::File::open(directory.path()).expect("the directory");
     let descriptor = format!("/proc/self/fd/{}", opened.as_raw_fd());

@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test]
-async fn end_of_a_direction_is_no_reset() {
+async fn end_of_a_direction_is_not_a_reset() {
     let (near, mut far) = tokio::io::duplex(64 << 10);
     let (present, _gone) = oneshot::channel();
     let mut server = Server::start(near, present);

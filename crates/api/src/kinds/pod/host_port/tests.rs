@@ -69,7 +69,10 @@ fn protocols_and_ports_separate_host_ports() {
     assert!(is_conflict(FIRST, with("", 80)), "TCP is the default");
     assert!(!is_conflict(FIRST, with("UDP", 80)));
     assert!(!is_conflict(FIRST, with("TCP", 81)));
-    assert!(!is_conflict(with("TCP", 0), with("TCP", 0)), "0 is no host port");
+    assert!(
+        !is_conflict(with("TCP", 0), with("TCP", 0)),
+        "0 is not a host port"
+    );
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::machinery::{ip, names};
 
 const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
-/// Characters of all search paths with the spaces between them.
-const SEARCH_CHARS_MAX: usize = 2048;
+/// Maximum number of characters of all search paths with the spaces between them.
+const SEARCH_CHARACTERS_MAX: usize = 2048;
 
 /// Validates the DNS configuration of a Pod at `path`.
 pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
@@ -49,9 +49,9 @@ fn validate_searches(errors: &mut FieldErrors, searches: Vec<&str>, path: &Path)
         let fault = format!("must not have more than {SEARCHES_MAX} search paths");
         errors.push(FieldError::invalid(path, searches.clone(), fault));
     }
-    if searches.join(" ").chars().count() > SEARCH_CHARS_MAX {
+    if searches.join(" ").chars().count() > SEARCH_CHARACTERS_MAX {
         let fault = format!(
-            "must not have more than {SEARCH_CHARS_MAX} characters (including spaces) in the search list"
+            "must not have more than {SEARCH_CHARACTERS_MAX} characters (including spaces) in the search list"
         );
         errors.push(FieldError::invalid(path, searches.clone(), fault));
     }

@@ -29,7 +29,7 @@ pub(super) const VOLUME_FIELDS: [&str; 5] = [
     "metadata.namespace",
     "metadata.uid",
 ];
-/// Fields of Pods that the conversion of versions knows, besides those of containers and volumes.
+/// Fields of Pods that the conversion of versions includes, besides those of containers and volumes.
 const OTHER_FIELDS: [&str; 4] = [
     "spec.host",
     "spec.restartPolicy",

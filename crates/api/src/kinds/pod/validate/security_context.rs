@@ -12,7 +12,7 @@ use crate::machinery::tree::{child, flag_if_set, is_set, items, text, text_if_se
 
 const CONTEXT: &str = "securityContext";
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
-/// Bytes of the name of an AppArmor profile.
+/// Maximum number of bytes of the name of an AppArmor profile.
 const APP_ARMOR_BYTES_MAX: usize = 4095;
 /// Fields of a Pod with a value from a fixed set.
 const CHOICES: [(&str, &[&str]); 3] = [

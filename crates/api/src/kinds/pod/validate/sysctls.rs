@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::tree::{child, flag_if_set, items, text};
 
-/// Bytes of a name.
+/// Maximum number of bytes of a name.
 const NAME_BYTES_MAX: usize = 253;
 /// Form of a name, in messages.
 const FORM: &str = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";

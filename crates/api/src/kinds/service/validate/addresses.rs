@@ -7,7 +7,7 @@ use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::ip::{self, Family};
 use crate::machinery::tree::texts;
 
-/// Most cluster IPs of a Service: one per family.
+/// Maximum number of cluster IPs of a Service: one per family.
 const CLUSTER_IPS_MAX: usize = 2;
 
 /// Validates `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` against each other. Also runs before the
@@ -106,14 +106,14 @@ fn validate_family_match(errors: &mut FieldErrors, service: View<'_>, ips: &[&st
     if service.is_headless() {
         return;
     }
-    for (index, (wanted, actual)) in service.ip_families().iter().zip(families).enumerate() {
-        let (Some(wanted), Some(actual)) = (Family::from_name(wanted), actual) else {
+    for (index, (requested, actual)) in service.ip_families().iter().zip(families).enumerate() {
+        let (Some(requested), Some(actual)) = (Family::from_name(requested), actual) else {
             continue;
         };
-        if wanted != actual {
+        if requested != actual {
             let fault = format!(
                 "expected an {} value as indicated by `ipFamilies[{index}]`",
-                wanted.name()
+                requested.name()
             );
             errors.push(FieldError::invalid(&path.index(index), ips[index], fault));
         }

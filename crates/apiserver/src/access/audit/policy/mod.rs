@@ -141,6 +141,7 @@ struct Rule {
     non_resource_urls: Vec<String>,
 }
 
+/// Resources of an API group in a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct GroupResources {
@@ -149,6 +150,7 @@ struct GroupResources {
     resource_names: Vec<String>,
 }
 
+/// The policy file.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
@@ -166,6 +168,7 @@ struct File {
     omit_managed_fields: bool,
 }
 
+/// A rule of the policy file.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct FileRule {

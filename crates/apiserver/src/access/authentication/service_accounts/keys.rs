@@ -67,6 +67,7 @@ pub(crate) struct Keys {
     public: Vec<PublicKey>,
 }
 
+/// Public key, with the ID that token headers contain.
 struct PublicKey {
     id: String,
     point: Vec<u8>,

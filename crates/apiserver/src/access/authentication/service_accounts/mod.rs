@@ -247,6 +247,7 @@ struct StoredObject<'o> {
     metadata: StoredMetadata<'o>,
 }
 
+/// Metadata of a stored object.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredMetadata<'o> {

@@ -13,7 +13,7 @@ use crate::access::authentication::Identity;
 use crate::access::flow_control::Rates;
 use crate::transport::connection::source::Source;
 
-/// Tokens in one generation. Both generations together use about 10 MiB.
+/// Maximum number of tokens in one generation. Both generations together use about 10 MiB.
 const GENERATION_MAX: usize = 2_048;
 /// Tokens with an invalid signature that are verified for one address in a second. The limit admits Pods behind one
 /// address with tokens of an earlier cluster, and costs a few milliseconds of CPU time.

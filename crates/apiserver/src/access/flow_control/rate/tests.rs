@@ -16,7 +16,7 @@ fn holders_have_separate_rates() {
 }
 
 #[test]
-fn keeps_no_buckets_without_a_limit() {
+fn rates_without_a_limit_keep_no_buckets() {
     let mut rates = Rates::new(0);
     assert!((0..1_000).all(|holder| rates.take_token(holder, Instant::now())));
     assert!(rates.buckets.is_empty());

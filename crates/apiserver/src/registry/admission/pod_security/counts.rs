@@ -43,6 +43,7 @@ struct EvaluationLabels {
     request: RequestLabels,
 }
 
+/// Version of a policy, as a label of metrics.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CountedVersion {
     Minor(u64),
@@ -50,6 +51,7 @@ enum CountedVersion {
     Future,
 }
 
+/// Numbers since the start.
 #[derive(Default)]
 struct Totals {
     evaluations: BTreeMap<EvaluationLabels, u64>,
@@ -68,6 +70,7 @@ pub(crate) struct Counts {
 pub(crate) type Sample = (String, u64);
 
 impl Counts {
+    /// Counts an evaluation.
     pub(super) fn count_evaluation(
         &self,
         decision: Decision,

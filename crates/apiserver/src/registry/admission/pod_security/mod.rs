@@ -132,6 +132,7 @@ impl PodSecurity {
         )
     }
 
+    /// Evaluates a Pod, and returns warnings. A violation of the enforced level is a failure.
     fn validate_pod(
         &self,
         index: &Index,

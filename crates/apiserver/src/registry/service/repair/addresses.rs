@@ -35,6 +35,7 @@ pub(crate) fn audit(records: &AllocationRecords, now: Timestamp) -> Audit {
     audit
 }
 
+/// Checks that a cluster IP of a Service is recorded for it.
 fn audit_service(
     records: &AllocationRecords,
     by_name: &ByName<'_>,
@@ -93,6 +94,7 @@ fn audit_service(
     }
 }
 
+/// Checks that the Service of a recorded address has the address.
 fn audit_address(
     by_name: &ByName<'_>,
     address: IpAddr,

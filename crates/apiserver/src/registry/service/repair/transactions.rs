@@ -1,4 +1,4 @@
-//! Transactions of repairs.
+//! Transactions of the store that repair records of addresses and ports.
 
 use std::net::IpAddr;
 

@@ -51,7 +51,7 @@ fn assigns_from_an_ip_address_pool_and_names_it() {
     assert_eq!(fixture.reasons(), ASSIGNED);
     let update = fixture.state.pool_update("public").expect("change of the status");
     let PoolUpdate::MetalLb { status, .. } = update else {
-        panic!("expected the status of an IPAddressPool, got {update:?}");
+        panic!("expected the status of an IPAddressPool, found {update:?}");
     };
     assert_eq!((status.assigned_ipv4, status.available_ipv4), (1, 253));
 }
@@ -263,7 +263,7 @@ fn reports_an_invalid_pool_in_its_status() {
     let mut fixture = Fixture::with_pool(&["192.0.2.0/33"]);
     let update = fixture.state.pool_update("p").expect("change of the status");
     let PoolUpdate::AddressPool { status, .. } = update else {
-        panic!("expected the status of an AddressPool, got {update:?}");
+        panic!("expected the status of an AddressPool, found {update:?}");
     };
     let condition = &status.conditions[0];
     assert_eq!(

@@ -211,7 +211,7 @@ fn assigns_an_address_once() {
     assert_eq!(fixture.reasons(), [""; 0]);
     let update = fixture.state.pool_update("p").expect("change of the status");
     let PoolUpdate::AddressPool { status, .. } = update else {
-        panic!("expected the status of an AddressPool, got {update:?}");
+        panic!("expected the status of an AddressPool, found {update:?}");
     };
     assert_eq!((status.usage[0].total, status.usage[0].assigned), (256, 1));
     assert_eq!(status.conditions[0].status, "True");

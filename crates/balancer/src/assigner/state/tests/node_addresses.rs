@@ -183,7 +183,7 @@ fn rejects_a_pool_with_ranges_and_addresses_of_nodes() {
     fixture.pool("both", &["192.0.2.0/24"], spec);
     let update = fixture.state.pool_update("both").expect("change of the status");
     let PoolUpdate::AddressPool { status, .. } = update else {
-        panic!("expected the status of an AddressPool, got {update:?}");
+        panic!("expected the status of an AddressPool, found {update:?}");
     };
     assert!(
         status.conditions[0].message.contains("found both"),

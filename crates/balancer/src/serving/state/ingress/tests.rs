@@ -157,7 +157,7 @@ fn missing_service_and_port_are_events() {
     state.remove_target(&ObjectKey::new("shop", "web"));
     rebuild(&mut state);
     assert_eq!(events(&state), ["BackendNotFound"]);
-    assert_eq!(state.settings().len(), 1, "the target is gone");
+    assert_eq!(state.settings().len(), 1, "the target was removed");
 }
 
 /// Reads the Secret `cert` of a namespace with this certificate and key.
@@ -382,5 +382,8 @@ fn node_addresses_are_served_on_their_node_only() {
     state.set_node_addresses(["192.0.2.10".parse().expect("an address")].into());
     rebuild(&mut state);
     assert_eq!(class_settings(&state).addresses.len(), 1);
-    assert!(state.added_addresses().is_empty(), "the node has it anyway");
+    assert!(
+        state.added_addresses().is_empty(),
+        "the node already has the address"
+    );
 }

@@ -157,7 +157,7 @@ fn slot(client_port: u16, protocol: u8) -> u32 {
 }
 
 #[test]
-fn packet_goes_to_the_node_of_its_slot_in_vxlan() {
+fn packet_is_sent_to_the_node_of_its_slot_in_vxlan() {
     testbed::in_namespace(|| {
         let loaded = Loaded::new();
         for client_port in [CLIENT_PORT, 1, 65_535] {

@@ -57,7 +57,7 @@ fn service_port_keeps_its_place() {
 }
 
 #[test]
-fn slot_that_this_node_served_takes_the_rules() {
+fn packet_of_a_slot_that_this_node_served_is_left_to_the_rules() {
     let mut state = state(&[(80, 4)]);
     state.kept = BTreeSet::from([(4, 7)]);
     let contents = contents(&state, &Contents::default());
@@ -83,7 +83,7 @@ fn slots_that_this_node_served_are_kept() {
 }
 
 #[test]
-fn frontend_by_client_takes_the_rules() {
+fn frontend_with_slots_by_client_is_left_to_the_rules() {
     let mut state = state(&[]);
     state.frontends[HashInput::Client as usize].insert(key(80), 4);
     assert_eq!(contents(&state, &Contents::default()), Contents::default());

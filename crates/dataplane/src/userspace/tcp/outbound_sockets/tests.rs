@@ -66,7 +66,7 @@ fn socket_of_closed_connection_is_reused() {
     fixture.sockets.release(first, READABLE);
     assert!(
         fixture.new_events().iter().all(Option::is_none),
-        "no connection has it"
+        "no connection has the socket"
     );
     let other: SocketAddr = "127.0.0.1:1".parse().unwrap();
     let another = fixture
@@ -76,7 +76,7 @@ fn socket_of_closed_connection_is_reused() {
     assert_ne!(
         descriptor(&another.stream),
         number,
-        "it sockets its endpoint only"
+        "a socket is reused for its own endpoint only"
     );
     let (second, mut endpoint) = fixture.socket(2);
     assert_eq!(descriptor(&second.stream), number);

@@ -84,7 +84,11 @@ fn end_of_stream_survives_blocked_receiver() {
     let mut fixture = Fixture::new();
     // Until not even one more step fits.
     while fixture.pump() != PumpProgress::Blocked {
-        assert_ne!(fixture.try_send(&[1; 4_096]), 0, "nothing holds it up");
+        assert_ne!(
+            fixture.try_send(&[1; 4_096]),
+            0,
+            "the sender is blocked before the relay"
+        );
     }
     fixture.sender.shutdown(Shutdown::Write).unwrap();
     fixture.direction.note_peer_closed();
@@ -150,14 +154,14 @@ fn initial_data_goes_to_next_receiver() {
         .direction
         .read_available(&fixture.from, &mut fixture.buffer)
         .unwrap();
-    assert!(!fixture.direction.has_unsent(), "nothing was said");
+    assert!(!fixture.direction.has_unsent(), "no data was received");
     fixture.try_send(b"one");
     fixture
         .direction
         .read_available(&fixture.from, &mut fixture.buffer)
         .unwrap();
     assert!(fixture.direction.has_unsent() && !fixture.direction.has_sent());
-    // The first receiver is gone.
+    // The first receiver has disconnected.
     let (gone, reader) = UnixStream::pair().unwrap();
     drop(reader);
     fixture.direction.try_send(&gone).unwrap_err();

@@ -30,6 +30,7 @@ pub(super) struct ApiState {
     pub not_queried: Option<String>,
 }
 
+/// List of objects.
 #[derive(Deserialize)]
 struct List<T> {
     items: Vec<T>,
@@ -45,6 +46,7 @@ pub(super) struct AnnouncementEvent {
     event_time: Option<String>,
 }
 
+/// Object of an Event.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct InvolvedObject {

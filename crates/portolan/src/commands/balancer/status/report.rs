@@ -212,12 +212,12 @@ impl Report {
             Some(_) => {}
         }
         for member in status.members.iter().filter(|member| !member.is_reachable) {
-            let silence = match member.probe_age_milliseconds {
+            let last_probe = match member.probe_age_milliseconds {
                 Some(ago) => format!("has not responded for {}", age(ago / 1_000)),
                 None => "has never responded".to_owned(),
             };
             self.problems.push(format!(
-                "{} {silence}; delete its Node if it does not return",
+                "{} {last_probe}; delete its Node if it does not return",
                 member.node
             ));
         }

@@ -238,7 +238,7 @@ fn expired_lease_of_the_assigner_is_a_problem() {
 }
 
 #[test]
-fn missing_kubeconfig_is_no_problem_where_load_balancing_responds() {
+fn missing_kubeconfig_is_not_a_problem_where_load_balancing_responds() {
     let report = report(local_status(), ApiState::not_queried("no kubeconfig found"));
     assert_eq!(report.problems, Vec::<String>::new());
     assert!(text::render(&report).contains("This node only    no kubeconfig found"));

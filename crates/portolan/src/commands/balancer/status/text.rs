@@ -138,6 +138,7 @@ pub(super) fn sessions(bgp: Option<&speaker::Status>) -> String {
     text
 }
 
+/// Formats the ports of the edge as a table, and the backends that are unhealthy or have failed.
 fn ports(ports: &[PortStatus]) -> String {
     let rows = ports.iter().map(|port| {
         let refused = port.refused.iter();

@@ -9,7 +9,7 @@ use explain::{Code, Finding, ServiceFindings, Severity};
 const EXAMINATIONS_MIN: u32 = 2;
 /// Time after which an Event reports a finding again. API servers keep Events for an hour.
 const REPETITION: Duration = Duration::from_secs(3_600);
-/// Maximum of Events of one examination. The others follow after the next ones.
+/// Maximum number of Events of one examination. The others follow after the next ones.
 const EVENTS_MAX: usize = 500;
 
 /// Namespace and name of the Service, code, and field of the finding.

@@ -1,4 +1,4 @@
-//! Drawing of the screen.
+//! Drawing of the screen of `portolan top --watch`: title, table and footer.
 
 use explain::traffic::ClusterTraffic;
 use ratatui::Frame;

@@ -17,7 +17,7 @@ use crate::traffic::watcher::{TrafficReading, Watcher};
 
 /// Time between two checks for new traffic.
 const POLL_PERIOD: Duration = Duration::from_millis(100);
-/// Maximum of characters of a filter: a namespace and a name.
+/// Maximum number of characters of a filter: a namespace and a name.
 const FILTER_CHARACTERS_MAX: usize = 128;
 /// Rows that a page key moves.
 const PAGE_ROWS: usize = 10;

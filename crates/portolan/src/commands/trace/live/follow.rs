@@ -29,7 +29,8 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Opens what is permitted, and notes what is not. Only the modes `nftables` and `ebpf` have rules to follow.
+    /// Opens the sources that are permitted, and notes the others. Only the modes `nftables` and `ebpf` have rules to
+    /// follow.
     pub(super) fn open(protocol: Protocol, mode: Option<&str>, notes: &mut Vec<String>) -> Self {
         let tracer = match mode {
             Some(mode) if !matches!(mode, "nftables" | "ebpf") => {
@@ -66,7 +67,7 @@ impl Follower {
         }
     }
 
-    /// Returns what is read besides the responses.
+    /// Returns the sources that are read besides the responses.
     pub(super) fn evidence(&self) -> Evidence {
         Evidence {
             conntrack: self.conntrack.is_some(),

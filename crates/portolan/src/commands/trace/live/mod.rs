@@ -22,7 +22,7 @@ use follow::Follower;
 use packet::Packet;
 pub(super) use text::render;
 
-/// Maximum of connections of one command: without responses, they take 100 s.
+/// Maximum number of connections of one command: without responses, they take 100 s.
 const COUNT_MAX: i64 = 100;
 
 /// Flags of packets that are sent.
@@ -41,7 +41,7 @@ pub(super) struct LiveFlags {
 /// Reason why no packet is sent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LiveError {
-    /// The client is no Pod and no Node.
+    /// The client is neither a Pod nor a Node.
     #[error("--live sends from Pods and nodes: {0} is outside of the cluster")]
     Outside(String),
     /// The client runs elsewhere.

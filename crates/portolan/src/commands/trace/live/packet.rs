@@ -29,6 +29,7 @@ pub(super) struct Packet {
     pub destination: SocketAddr,
 }
 
+/// Socket that sends the packet.
 #[derive(Debug)]
 enum Socket {
     Tcp(OwnedFd),

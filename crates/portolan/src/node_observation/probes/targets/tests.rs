@@ -169,7 +169,7 @@ fn own_addresses_are_not_resolved() {
 
 /// EndpointSlices of another API server, or of a file, can name any address.
 #[test]
-fn servers_of_the_host_and_its_cloud_are_no_targets() {
+fn servers_of_the_host_and_its_cloud_are_not_targets() {
     let endpoints = |addresses: &[&str]| {
         let mut builder = World::builder();
         builder.add(json!([

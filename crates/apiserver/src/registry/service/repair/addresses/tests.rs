@@ -50,7 +50,7 @@ fn recorded(audit: &Audit) -> Vec<(String, bool)> {
         RepairAction::RecordAddress {
             address, replaces, ..
         } => (address.to_string(), replaces.is_some()),
-        other => panic!("expected an address record, got {other:?}"),
+        other => panic!("expected an address record, found {other:?}"),
     };
     audit.repairs.iter().map(of).collect()
 }

@@ -39,17 +39,17 @@ const CHECK_DELAYS: [Duration; 4] = [
     Duration::from_secs(45),
     Duration::from_secs(120),
 ];
-/// Maximum of the additional delay of the checks by this proxy. The delays differ, so the proxies of a cluster do not
+/// Maximum additional delay of the checks by this proxy. The delays differ, so the proxies of a cluster do not
 /// read a Node at the same time.
 const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
-/// Maximum of nodes that wait for checks; endpoints of further ones are not checked.
+/// Maximum number of nodes that wait for checks; endpoints of further ones are not checked.
 const NODES_MAX: usize = 1_024;
-/// Maximum of nodes that are checked at the same time: 32 requests to the API server, and 256 file descriptors.
+/// Maximum number of nodes that are checked at the same time: 32 requests to the API server, and 256 file descriptors.
 const CONCURRENT_NODES_MAX: usize = 32;
-/// Maximum of endpoints of a node: twice the Pods that a large one runs.
+/// Maximum number of endpoints of a node: twice the Pods that a large one runs.
 const ENDPOINTS_PER_NODE_MAX: usize = 1_024;
-/// Maximum of addresses of a node to which a check connects: several, because a firewall can drop the packets to one
-/// endpoint.
+/// Maximum number of addresses of a node to which a check connects: several, because a firewall can drop the packets to
+/// one endpoint.
 const PROBES_PER_NODE_MAX: usize = 8;
 /// Time for an address to answer. It covers one retransmission of the SYN.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_500);

@@ -145,9 +145,9 @@ impl Metrics {
     }
 
     /// Records a successful sync.
-    pub(crate) fn synced(&self, took: Duration, is_full: bool, now: Timestamp) {
+    pub(crate) fn synced(&self, elapsed: Duration, is_full: bool, now: Timestamp) {
         self.update(|values| {
-            let seconds = took.as_secs_f64();
+            let seconds = elapsed.as_secs_f64();
             values.sync_proxy_rules_duration_seconds.observe(seconds);
             if is_full {
                 values.sync_full_proxy_rules_duration_seconds.observe(seconds);

@@ -33,7 +33,7 @@ pub(crate) struct ConnectionAges {
 /// State of the kernel's record of start times.
 #[derive(Debug, Default)]
 enum StartTimes {
-    /// No Service has needed it.
+    /// No Service has needed start times.
     #[default]
     Unused,
     /// Recorded since this time.

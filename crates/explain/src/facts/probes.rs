@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::facts::observed::Observed;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind, ProbeSource};
-use crate::observed::Observed;
 use crate::subject::Subject;
 use crate::views::{Endpoint, Node, Port};
 use crate::world::World;

@@ -34,11 +34,11 @@ pub(crate) fn is_similar(a: &str, b: &str) -> bool {
 }
 
 /// Returns the candidate with the smallest distance to `wanted`, if it is similar.
-pub(crate) fn nearest<'c>(wanted: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+pub(crate) fn nearest<'c>(requested: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     candidates
         .into_iter()
-        .filter(|candidate| is_similar(wanted, candidate))
-        .min_by_key(|candidate| (distance(wanted, candidate), *candidate))
+        .filter(|candidate| is_similar(requested, candidate))
+        .min_by_key(|candidate| (distance(requested, candidate), *candidate))
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use crate::views::{Pod, list, text};
 /// Ends of the names of variables with a host name alone.
 const HOST_VARIABLES: [&str; 5] = ["HOST", "HOSTNAME", "ADDR", "ADDRESS", "ENDPOINT"];
 
-/// Maximum of bytes of a scanned text: addresses are in short values, and a script is not parsed.
+/// Maximum number of bytes of a scanned text: addresses are in short values, and a script is not parsed.
 const TEXT_BYTES_MAX: usize = 4_096;
-/// Maximum of references of a Pod.
+/// Maximum number of references of a Pod.
 const REFERENCES_MAX: usize = 256;
 
 /// Ports of the schemes that clients use without a port.
@@ -44,7 +44,7 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Returns the port that the client uses: the given one, or that of the scheme.
+    /// Returns the port that the client uses: the port of the reference, or that of the scheme.
     pub(crate) fn used_port(&self) -> Option<u16> {
         self.port.or(self.scheme_port)
     }

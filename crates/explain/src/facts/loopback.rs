@@ -38,7 +38,7 @@ const HOST_NAMES: [&str; 21] = [
 const CLIENT_NAMES: [&str; 3] = ["host", "addr", "address"];
 /// Ends of commands in a script.
 const COMMAND_ENDS: [char; 4] = [';', '&', '|', '\n'];
-/// Maximum of bytes of an argument that is read: longer ones are scripts.
+/// Maximum number of bytes of an argument that is read: longer ones are scripts.
 const TEXT_BYTES_MAX: usize = 4_096;
 
 /// Setting with the address of a listener.

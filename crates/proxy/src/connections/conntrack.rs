@@ -8,9 +8,9 @@ use dataplane::ServiceEndpoints;
 use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow};
 use plan::Plan;
 
-use crate::drain::Due;
-use crate::resets::is_closed;
-use crate::stale_flows::{CleanupScope, TrackedFlow};
+use crate::connections::drain::Due;
+use crate::connections::resets::is_closed;
+use crate::connections::stale_flows::{CleanupScope, TrackedFlow};
 
 /// Handling of the entries of UDP requests without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

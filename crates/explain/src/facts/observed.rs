@@ -24,9 +24,9 @@ const SERVICES_CHAIN: &str = "KUBE-SERVICES";
 pub(crate) const IPVS_LINK: &str = "kube-ipvs0";
 /// Names of bridges for Pods.
 const POD_BRIDGES: [&str; 3] = ["cni0", "cbr0", "kube-bridge"];
-/// Beginnings of the names of links of networks that serve Services without kube-proxy.
+/// Prefixes of the names of links of networks that serve Services without kube-proxy.
 const OTHER_DATAPLANE_LINKS: [&str; 6] = ["cilium_", "lxc", "antrea-", "ovn-k8s", "bpfin.cali", "kube-dummy"];
-/// Beginnings of the names of their Pods, and of Pods with an embedded node proxy.
+/// Prefixes of the names of their Pods, and of Pods with an embedded node proxy.
 const OTHER_DATAPLANE_PODS: [&str; 6] = [
     "cilium",
     "antrea",

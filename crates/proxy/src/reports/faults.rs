@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::object::ObjectKey;
 
-use crate::events::Events;
+use crate::reports::events::Events;
 
-/// Maximum of Events per sync. It bounds the writes at a start with thousands of faulty objects. Further faults are in
-/// the log and in the status.
+/// Maximum number of Events per sync. It bounds the writes at a start with thousands of faulty objects. Further faults
+/// are in the log and in the status.
 const EVENTS_PER_STEP_MAX: usize = 64;
 
 /// A fault of a Service for Events and the status.

@@ -169,7 +169,7 @@ fn flows_through_a_range_are_stale_without_their_endpoint() {
     let stale = |destination, endpoint| scope.is_stale(&plan, &flow(destination, endpoint));
     assert!(
         stale("10.96.0.10:10001", "10.244.1.2:10001"),
-        "the endpoint is gone"
+        "the endpoint was removed"
     );
     assert!(!stale("10.96.0.10:10001", "10.244.1.3:10001"));
     assert!(
@@ -219,7 +219,7 @@ fn flows_to_unready_endpoint_stay_by_annotation_until_it_is_gone() {
         assert!(!is_stale(true, true), "a terminating endpoint serves");
         assert_eq!(is_stale(false, false), !stays, "unready, {value}");
         is_stale(true, false);
-        assert!(is_stale(false, true), "it no longer serves");
+        assert!(is_stale(false, true), "the endpoint no longer serves");
     }
 }
 

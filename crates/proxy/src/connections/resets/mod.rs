@@ -24,14 +24,14 @@ use netlink::segment::SegmentSocket;
 /// Time for which packets of a connection are rejected. It is the longest pause between retransmissions
 /// (`TCP_RTO_MAX` of Linux, 120 s), and some time for the packet.
 const LISTED_TIME: Duration = Duration::from_secs(125);
-/// Maximum of addresses in the table, in both families together: about 10 MiB of the kernel's memory. Of further
+/// Maximum number of addresses in the table, in both families together: about 10 MiB of the kernel's memory. Of further
 /// connections, only the conntrack entries are deleted.
 const LISTED_MAX: usize = 65_536;
 /// Part of the table that is reserved for connections to lost nodes and removed endpoints: the addresses of 8,192
 /// connections. Other connections can end later.
 const LISTED_RESERVED: usize = 16_384;
-/// Maximum of segments of one pass for which the buffer of the socket has no space, each after a timeout of 10 ms. The
-/// thread writes no rules during these timeouts, one second in total.
+/// Maximum number of segments of one pass for which the buffer of the socket has no space, each after a timeout of 10
+/// ms. The thread writes no rules during these timeouts, one second in total.
 const WAITS_MAX: usize = 100;
 
 /// Peers of a connection that get a reset.
@@ -46,7 +46,7 @@ pub(crate) enum Peers {
 /// Entries of the table that a pass may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TableCapacity {
-    /// All of them.
+    /// All entries.
     All,
     /// Entries that are not reserved.
     Unreserved,
@@ -211,7 +211,7 @@ impl Resets {
 #[derive(Debug, Default)]
 struct Unsent {
     failed: usize,
-    /// Number of those that did not fit into the table.
+    /// Number of segments that did not fit into the table.
     waits: usize,
     /// First error.
     error: Option<io::Error>,

@@ -10,9 +10,9 @@ use api::object::{ObjectKey, Protocol};
 use dataplane::ServiceSockets;
 use plan::{Changes, Family, Plan, PortKey, ServicePortPlan};
 
-use crate::stale_flows::TrackedFlow;
+use crate::connections::stale_flows::TrackedFlow;
 
-/// Maximum of recorded departures; connections to further endpoints are not drained.
+/// Maximum number of recorded departures; connections to further endpoints are not drained.
 const DEPARTURES_MAX: usize = 65_536;
 
 /// A Service port that drains.

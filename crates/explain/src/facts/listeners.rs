@@ -6,7 +6,8 @@ use crate::observation::{Listener, PodName, TransportProtocol};
 use crate::subject::Subject;
 use crate::views::{Pod, Port, text};
 
-/// Beginnings of the names of containers that redirect connections to the Pod, so that its listeners do not show its ports.
+/// Prefixes of the names of containers that redirect connections to the Pod, so that its listeners do not show its
+/// ports.
 const MESH_CONTAINERS: [&str; 5] = [
     "istio-proxy",
     "linkerd-proxy",
@@ -18,13 +19,13 @@ const MESH_CONTAINERS: [&str; 5] = [
 /// State of a port of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The observations do not show it.
+    /// The observations do not show the listeners of the Pod.
     Unknown,
     /// A process listens at all addresses of the endpoint.
     Listening,
     /// A process listens at loopback addresses only.
     LoopbackOnly(IpAddr),
-    /// A process listens at other addresses than this one of the endpoint.
+    /// A process listens at addresses other than that of the endpoint.
     OtherAddress {
         /// Address of the endpoint without a listener.
         endpoint: IpAddr,

@@ -1,5 +1,5 @@
 //! Selection of stale conntrack entries (EPT-22). An entry overrides the rules: after a change, the kernel continues to
-//! send its flow to the endpoint. Entries of UDP and SCTP are therefore stale when their endpoint is gone. Unlike
+//! send its flow to the endpoint. Entries of UDP and SCTP are therefore stale when their endpoint is removed. Unlike
 //! kube-proxy, the selection includes frontends without endpoints, deleted Services, and TCP connections from before
 //! the first rules.
 
@@ -110,8 +110,8 @@ impl CleanupScope {
         }
     }
 
-    /// Returns true if a flow is stale. Its frontend no longer leads to its endpoint, or the frontend is gone and the
-    /// destination was translated.
+    /// Returns true if a flow is stale. Its frontend no longer leads to its endpoint, or the frontend no longer exists
+    /// and the destination was translated.
     pub(crate) fn is_stale(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
         if flow.protocol == Protocol::Tcp {
             return self.is_untranslated_tcp(plan, flow);
