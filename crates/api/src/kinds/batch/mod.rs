@@ -215,16 +215,21 @@ pub fn validate_job_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
+/// Validates a change of the template. As upstream, the error of a suspended Job names the spec of the template.
 fn validate_template_update(errors: &mut FieldErrors, new_spec: &Value, old: &Value, path: &Path) {
     let template = child(new_spec, "template");
     let before = child(child(old, "spec"), "template");
-    let is_valid = template == before
-        || suspended_template::is_adjustable(old)
-            && *template == suspended_template::adjusted(before, template);
-    if !is_valid {
-        let path = path.child("template");
-        errors.push(FieldError::invalid(&path, template.clone(), "field is immutable"));
+    if template == before {
+        return;
     }
+    let mut path = path.child("template");
+    if suspended_template::is_adjustable(old) {
+        if *template == suspended_template::adjusted(before, template) {
+            return;
+        }
+        path = path.child("spec");
+    }
+    errors.push(FieldError::invalid(&path, template.clone(), "field is immutable"));
 }
 
 fn validate_spec(errors: &mut FieldErrors, spec: &Value) {

@@ -143,12 +143,11 @@ impl Change<'_> {
             );
         }
         self.validate_completion_time(errors, is_complete);
-        if is_failed && !new.is(FAILURE_TARGET) && (changes_failed || changes_target) {
+        if is_failed && !new.is(FAILURE_TARGET) && changes_failed {
             let fault = "cannot set Failed=True condition without the FailureTarget=true condition";
             self.reject_conditions(errors, fault);
         }
-        let changes_criteria = self.changes_condition(SUCCESS_CRITERIA_MET);
-        if is_complete && !new.is(SUCCESS_CRITERIA_MET) && (changes_complete || changes_criteria) {
+        if is_complete && !new.is(SUCCESS_CRITERIA_MET) && changes_complete {
             let fault = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
             self.reject_conditions(errors, fault);
         }

@@ -228,6 +228,8 @@ fn templates_change_in_part_while_suspended() {
         assert_eq!(faults(&with_image(old), old), 1);
         assert_eq!(faults(old, old), 0);
     }
+    let fault = validate_job_update(&with_image(&suspended), &suspended);
+    assert_eq!(fault[0].path.as_str(), "spec.template.spec");
     let with_affinity = changed(&suspended, "affinity", affinity);
     assert_eq!(faults(&suspended, &with_affinity), 0);
     let mut started = suspended.clone();

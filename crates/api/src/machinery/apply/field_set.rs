@@ -184,25 +184,26 @@ impl Scalar {
         }
     }
 
-    /// As upstream: an integral number equals the integer, and other numbers have the form of Go.
+    /// As upstream, which reads numbers as floats and writes them in the form of Go.
     fn of_number(number: &Number) -> Scalar {
-        // Above, the type has no exact integers.
+        // Above, floats represent no longer all integers.
         const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-        if let Some(integer) = number.as_i64() {
-            return Scalar::Number(integer);
-        }
         let Some(float) = number.as_f64() else {
             return Scalar::Other(number.to_string());
         };
         if float.fract() == 0.0 && float.abs() <= EXACT_MAX {
-            // The value is an integer within the bounds of the type.
             return Scalar::Number(float as i64);
         }
-        Scalar::Other(if (1e-6..1e21).contains(&float.abs()) {
-            float.to_string()
-        } else {
-            format!("{float:e}").replace('e', "e+").replace("e+-", "e-")
-        })
+        if (1e-6..1e21).contains(&float.abs()) {
+            return Scalar::Other(float.to_string());
+        }
+        let text = format!("{float:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, exponent) = match exponent.strip_prefix('-') {
+            Some(exponent) => ('-', exponent),
+            None => ('+', exponent),
+        };
+        Scalar::Other(format!("{digits}e{sign}{exponent:0>2}"))
     }
 }
 
