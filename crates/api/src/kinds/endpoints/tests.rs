@@ -199,11 +199,16 @@ fn address_type_is_immutable() {
         default_slice_on_write(&mut slice);
         slice
     };
-    let errors = validate_slice_update(&slice("IPv6", "2001:db8::1"), &slice("IPv4", "10.0.0.1"));
-    assert_eq!(
-        causes(&errors),
-        [["FieldValueInvalid".to_owned(), "addressType".to_owned()]]
-    );
+    for (new, old) in [
+        (slice("IPv6", "2001:db8::1"), slice("IPv4", "10.0.0.1")),
+        (slice("FQDN", "2001:db8::1"), slice("IPv6", "2001:db8::1")),
+    ] {
+        let errors = validate_slice_update(&new, &old);
+        assert_eq!(
+            causes(&errors),
+            [["FieldValueInvalid".to_owned(), "addressType".to_owned()]]
+        );
+    }
 }
 
 #[test]
