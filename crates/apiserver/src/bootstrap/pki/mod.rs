@@ -269,7 +269,7 @@ impl Files<'_> {
             Some(pair) if issue::expires_after(&pair.certificate, valid_until) => Ok((pair, false)),
             _ => {
                 let pair = issue::create_ca("portolan-ca", issue::generate_key()?, now_seconds)?;
-                Ok((self.write(AUTHORITY, pair)?, true))
+                Ok((self.write_authority(AUTHORITY, pair)?, true))
             }
         }
     }
@@ -287,7 +287,7 @@ impl Files<'_> {
             _ => {
                 let key = issue::derive_key(authority, b"portolan kubelet-serving authority")?;
                 let pair = issue::create_ca("portolan-kubelet-serving-ca", key, now_seconds)?;
-                self.write(KUBELET_SERVING_AUTHORITY, pair)
+                self.write_authority(KUBELET_SERVING_AUTHORITY, pair)
             }
         }
     }
@@ -296,6 +296,8 @@ impl Files<'_> {
         let read = |path: PathBuf| match std::fs::read_to_string(&path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            // Damaged: it matches nothing.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(String::new())),
             Err(source) => Err(PkiError::File { path, source }),
         };
         let certificate = read(self.path(name, "crt"))?;
@@ -315,13 +317,27 @@ impl Files<'_> {
         Ok(fits.then_some(CertificateAndKey { certificate, key }))
     }
 
-    /// Writes the key first. A crash before the certificate is written leaves a pair that does not match, and the next
-    /// start issues it again.
+    /// Writes the pair of a CA to the disk, the key first. A crash before the first certificate is written leaves a key
+    /// alone, and the next start creates both again.
+    fn write_authority(&self, name: &str, pair: CertificateAndKey) -> Result<CertificateAndKey, PkiError> {
+        self.write_by(private_file::write, name, pair)
+    }
+
+    /// Writes a signed pair, the key first. The write does not wait for the disk: a crash can leave a pair that is
+    /// damaged or does not match, and the next start issues it again.
     fn write(&self, name: &str, pair: CertificateAndKey) -> Result<CertificateAndKey, PkiError> {
+        self.write_by(private_file::write_unsynced, name, pair)
+    }
+
+    fn write_by(
+        &self,
+        write: fn(&Path, &[u8]) -> io::Result<()>,
+        name: &str,
+        pair: CertificateAndKey,
+    ) -> Result<CertificateAndKey, PkiError> {
         for (extension, contents) in [("key", &pair.key), ("crt", &pair.certificate)] {
             let path = self.path(name, extension);
-            private_file::write(&path, contents.as_bytes())
-                .map_err(|source| PkiError::File { path, source })?;
+            write(&path, contents.as_bytes()).map_err(|source| PkiError::File { path, source })?;
         }
         Ok(pair)
     }
