@@ -78,8 +78,7 @@ impl Server {
         let access_control = AccessControl::open(&config, &certificates, &store)?;
         let resources = open_resources(&config, store, &pki, &access_control, shutdown.clone())?;
         let cluster_objects = Arc::new(ClusterObjects::new(&config, address));
-        cluster_objects.ensure(&resources).await?;
-        cluster_objects.ensure_roles(&resources).await?;
+        cluster_objects.ensure_at_start(&resources).await?;
         // Before the first allocation: everything that Services use is recorded as allocated.
         let mut repair = RepairLoop::new(resources.clone());
         repair.pass(true).await;
