@@ -208,10 +208,7 @@ impl Pki {
     /// # Errors
     /// See [`PkiError`].
     pub fn open(directory: &Path, serving_names: &[String]) -> Result<Pki, PkiError> {
-        private_file::create_directory(directory).map_err(|source| PkiError::File {
-            path: directory.to_owned(),
-            source,
-        })?;
+        create_directory(directory)?;
         let files = Files { directory };
         let now_seconds = jiff::Timestamp::now().as_second();
         let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
@@ -247,6 +244,17 @@ impl Pki {
             admin,
         })
     }
+}
+
+/// Creates the directory of certificates and keys.
+///
+/// # Errors
+/// [`PkiError::File`] if the directory cannot be created.
+pub(crate) fn create_directory(directory: &Path) -> Result<(), PkiError> {
+    private_file::create_directory(directory).map_err(|source| PkiError::File {
+        path: directory.to_owned(),
+        source,
+    })
 }
 
 /// Directory of the pairs `NAME.crt` and `NAME.key`.
