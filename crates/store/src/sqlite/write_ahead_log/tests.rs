@@ -29,22 +29,31 @@ fn log_grows_in_steps_up_to_its_limit() {
     assert!(log.needs_extension(), "nothing is prepared");
     let written = length(&path);
     log.extend();
-    assert_eq!(length(&path), written + STEP_BYTES);
+    assert_eq!(length(&path), written + STEP_BYTES_MIN);
     connection
         .execute_batch("INSERT INTO t VALUES (2)")
         .expect("a row");
-    assert_eq!(length(&path), written + STEP_BYTES, "the frame is within");
+    assert_eq!(length(&path), written + STEP_BYTES_MIN, "the frame is within");
     assert!(!log.needs_extension());
     connection
         .execute_batch("PRAGMA wal_autocheckpoint = 0; INSERT INTO t VALUES (zeroblob(5 << 20))")
         .expect("a large row");
     assert!(log.needs_extension(), "it is used up");
+    let written = length(&path);
     log.extend();
+    assert_eq!(length(&path), written + STEP_BYTES_MAX);
     assert!(!log.needs_extension());
     connection
         .execute_batch("INSERT INTO t VALUES (zeroblob(5 << 20))")
         .expect("a large row");
     assert!(!log.needs_extension(), "it is longer than needed");
+}
+
+#[test]
+fn extensions_double_the_log_within_limits() {
+    let steps = [0, 20 << 10, (300 << 10) + 1, 2 << 20, 16 << 20].map(step_bytes);
+    assert_eq!(steps, [256 << 10, 256 << 10, 320 << 10, 2 << 20, 4 << 20]);
+    assert!(steps.iter().all(|step| step.is_multiple_of(BLOCK_BYTES as u64)));
 }
 
 #[test]
