@@ -11,6 +11,7 @@ use client::{Client, ClientError, Config};
 use controllers::Environment;
 use controllers::certificates::{Authority, Reserved};
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 
 use super::chart::{self, ChartSettings};
 use super::cluster_info::{ClusterInfo, ClusterSettings, check_authority};
@@ -62,13 +63,18 @@ impl ControlPlane {
     ///
     /// An error if the API server does not start, or the store is lost.
     pub(crate) async fn run(self, status: Arc<StatusFile>) -> Result<(), CommandError> {
+        let pki_directory = self.api.data_dir.join("pki");
+        let directory = pki_directory.clone();
+        // Both wait for the disk. Shared data can belong to a cluster with another CA, so they are opened first.
+        let authorities = (!self.engine.is_shared())
+            .then(|| spawn_blocking(move || apiserver::pki::ensure_authorities(&directory)));
         let store = self
             .engine
             .open(&self.api.data_dir, self.api.encryption.as_ref())
             .await?;
-        let pki_directory = self.api.data_dir.join("pki");
-        if self.engine.is_shared() {
-            check_authority(&*store, &pki_directory.join("ca.crt"))?;
+        match authorities {
+            Some(authorities) => authorities.await??,
+            None => check_authority(&*store, &pki_directory.join("ca.crt"))?,
         }
         let server = apiserver::Server::start(self.api.clone(), store.clone()).await?;
         let config = Config::from_kubeconfig(&self.admin_kubeconfig)?;

@@ -171,6 +171,19 @@ pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> 
     })
 }
 
+/// Creates the cluster CA and the kubelet serving CA in `directory`, if they are absent or expire soon. A server does so
+/// at its start, too; a caller can do it while it opens the store.
+///
+/// # Errors
+/// See [`PkiError`].
+pub fn ensure_authorities(directory: &Path) -> Result<(), PkiError> {
+    create_directory(directory)?;
+    let files = Files { directory };
+    let authority = files.ensure_authority()?;
+    files.ensure_kubelet_serving_authority(&authority)?;
+    Ok(())
+}
+
 /// Returns true if a CA signed the first certificate of a PEM text, by the key identifiers of both.
 pub fn is_signed_by(certificate: &str, authority: &str) -> bool {
     issue::is_signed_by(certificate, authority)
@@ -212,11 +225,13 @@ impl Pki {
         let files = Files { directory };
         let now_seconds = jiff::Timestamp::now().as_second();
         let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
-        let (authority, is_new) = files.ensure_authority()?;
+        let authority = files.ensure_authority()?;
         let kubelet_serving_authority = files.ensure_kubelet_serving_authority(&authority)?;
         let issuer = files.issuer(AUTHORITY, &authority)?;
-        let is_reusable =
-            |pair: &CertificateAndKey| !is_new && issue::expires_after(&pair.certificate, valid_until);
+        let is_reusable = |pair: &CertificateAndKey| {
+            issue::is_signed_by(&pair.certificate, &authority.certificate)
+                && issue::expires_after(&pair.certificate, valid_until)
+        };
         let serving = match files.read("apiserver")? {
             Some(pair) if is_reusable(&pair) && issue::has_names(&pair.certificate, serving_names) => pair,
             _ => {
@@ -269,15 +284,15 @@ impl Files<'_> {
         })
     }
 
-    /// Returns the cluster CA, created if it is absent or expires soon, and true if it is new.
-    fn ensure_authority(&self) -> Result<(CertificateAndKey, bool), PkiError> {
+    /// Returns the cluster CA, created if it is absent or expires soon.
+    fn ensure_authority(&self) -> Result<CertificateAndKey, PkiError> {
         let now_seconds = jiff::Timestamp::now().as_second();
         let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
         match self.read(AUTHORITY)? {
-            Some(pair) if issue::expires_after(&pair.certificate, valid_until) => Ok((pair, false)),
+            Some(pair) if issue::expires_after(&pair.certificate, valid_until) => Ok(pair),
             _ => {
                 let pair = issue::create_ca("portolan-ca", issue::generate_key()?, now_seconds)?;
-                Ok((self.write_authority(AUTHORITY, pair)?, true))
+                self.write_authority(AUTHORITY, pair)
             }
         }
     }

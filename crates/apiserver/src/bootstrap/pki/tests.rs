@@ -99,6 +99,29 @@ fn pair_that_a_power_failure_damaged_is_issued_again() {
 }
 
 #[test]
+fn new_ca_signs_all_certificates_after_a_crash_in_between() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    ensure_authorities(path).unwrap();
+    let first = Pki::open(path, &names("box")).unwrap();
+    ensure_authorities(path).unwrap();
+    assert_eq!(
+        Pki::open(path, &names("box")).unwrap().admin.certificate,
+        first.admin.certificate
+    );
+    for file in ["ca.crt", "ca.key"] {
+        std::fs::remove_file(path.join(file)).unwrap();
+    }
+    // The process ends here, before it signs certificates.
+    ensure_authorities(path).unwrap();
+    let second = Pki::open(path, &names("box")).unwrap();
+    assert_ne!(first.authority, second.authority);
+    for pair in [&second.serving, &second.admin] {
+        assert!(is_signed_by(&pair.certificate, &second.authority));
+    }
+}
+
+#[test]
 fn recognizes_certificates_that_expire_soon() {
     let pair = issue::create_ca("portolan-ca", issue::generate_key().unwrap(), 1_700_000_000).unwrap();
     assert!(issue::expires_after(
