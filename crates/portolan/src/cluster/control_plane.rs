@@ -63,6 +63,7 @@ impl ControlPlane {
     ///
     /// An error if the API server does not start, or the store is lost.
     pub(crate) async fn run(self, status: Arc<StatusFile>) -> Result<(), CommandError> {
+        spawn_blocking(apiserver::load_embedded_tables);
         let pki_directory = self.api.data_dir.join("pki");
         let directory = pki_directory.clone();
         // Both wait for the disk. Shared data can belong to a cluster with another CA, so they are opened first.

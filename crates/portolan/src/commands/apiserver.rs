@@ -84,6 +84,7 @@ pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     };
     let runtime = runtime::of_component(std::thread::available_parallelism()?.get())?;
     runtime.block_on(async {
+        tokio::task::spawn_blocking(apiserver::load_embedded_tables);
         let store = flags
             .engine
             .open(&config.data_dir, config.encryption.as_ref())
