@@ -97,10 +97,9 @@ impl ControlPlane {
         status.set_node_name(&agent.node_name);
         let (request_shutdown, shutdown) = watch::channel(false);
         let mut supervisor = Supervisor::new(status, shutdown);
-        self.start(&mut supervisor, credentials, &identities.pki_directory, reserved)?;
+        let others = self.start_node(&mut supervisor, credentials, &identities.pki_directory, reserved)?;
         supervisor.spawn_unsupervised(dns_service.clone().keep(administrator.clone()));
-        // No component needs these objects to start.
-        let published = async {
+        let started = async {
             tokio::try_join!(
                 async { info.publish(&administrator).await.map_err(CommandError::from) },
                 async {
@@ -108,13 +107,14 @@ impl ControlPlane {
                     published.map_err(CommandError::from)
                 },
             )?;
+            others.start(&mut supervisor);
             print_started(&kubeconfig, is_merged);
             Ok::<(), CommandError>(())
         };
         let outcome = tokio::select! {
             () = shutdown::signal_received() => Ok(()),
             error = store.lost() => Err(error.into()),
-            Err(error) = published => Err(error),
+            Err(error) = started => Err(error),
         };
         request_shutdown.send_replace(true);
         supervisor.join().await;
@@ -166,15 +166,15 @@ impl ControlPlane {
         ))
     }
 
-    /// Starts the clients of the API server. The components of the node are the first, so that its Node is ready early.
-    fn start(
+    /// Starts the components of the node. They are the first clients of the API server, so that the Node is ready early.
+    /// Returns the other components.
+    fn start_node(
         self,
         supervisor: &mut Supervisor,
         credentials: Credentials,
         pki_directory: &Path,
         reserved: Reserved,
-    ) -> Result<(), CommandError> {
-        let is_shared = self.engine.is_shared();
+    ) -> Result<OtherComponents, CommandError> {
         let file = |name: &str| pki_directory.join(name);
         let authority = Authority::open(&file("ca.crt"), &file("ca.key"), self.signing_duration)?
             .with_kubelet_serving(&file("kubelet-serving-ca.crt"), &file("kubelet-serving-ca.key"))?;
@@ -186,16 +186,38 @@ impl ControlPlane {
         let metrics = Arc::clone(&assigner.metrics);
         self.node
             .start(supervisor, credentials.node, credentials.serving, Some(metrics));
-        let options = controllers::Options {
+        let controllers = controllers::Options {
             authority: Some(Arc::new(authority)),
             reserved,
             ..self.controllers
         };
-        start_controllers(supervisor, credentials.controllers, options, is_shared);
-        start_assigner(supervisor, credentials.assigner, assigner, is_shared);
-        let (chart_client, api) = credentials.chart;
-        chart::start(supervisor, chart_client, &api, self.chart);
-        Ok(())
+        Ok(OtherComponents {
+            is_shared: self.engine.is_shared(),
+            controllers: (credentials.controllers, controllers),
+            assigner: (credentials.assigner, assigner),
+            chart: (credentials.chart, self.chart),
+        })
+    }
+}
+
+/// Components of the first node that other nodes do not have, each with its client.
+struct OtherComponents {
+    /// True if other servers share the data.
+    is_shared: bool,
+    controllers: (Client, controllers::Options),
+    assigner: (Client, balancer::Options),
+    /// The map of the cluster, with the address of the API server.
+    chart: ((Client, Config), ChartSettings),
+}
+
+impl OtherComponents {
+    fn start(self, supervisor: &mut Supervisor) {
+        let (client, options) = self.controllers;
+        start_controllers(supervisor, client, options, self.is_shared);
+        let (client, options) = self.assigner;
+        start_assigner(supervisor, client, options, self.is_shared);
+        let ((client, api), settings) = self.chart;
+        chart::start(supervisor, client, &api, settings);
     }
 }
 
