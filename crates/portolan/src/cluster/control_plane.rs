@@ -94,9 +94,9 @@ impl ControlPlane {
         let kubeconfig = self.admin_kubeconfig.clone();
         let is_merged = self.has_merged_kubeconfig && merge_kubeconfig(&kubeconfig);
         let reserved = Reserved::new(server.serving_names(), &self.cluster.cluster_domain);
-        status.set_node_name(&agent.node_name);
+        let node_name = agent.node_name.clone();
         let (request_shutdown, shutdown) = watch::channel(false);
-        let mut supervisor = Supervisor::new(status, shutdown);
+        let mut supervisor = Supervisor::new(Arc::clone(&status), shutdown);
         let others = self.start_node(&mut supervisor, credentials, &identities.pki_directory, reserved)?;
         supervisor.spawn_unsupervised(dns_service.clone().keep(administrator.clone()));
         let started = async {
@@ -108,6 +108,8 @@ impl ControlPlane {
                 },
             )?;
             others.start(&mut supervisor);
+            // Last: `portolan status --wait` waits for the Node, and examines the components that have started.
+            status.set_node_name(&node_name);
             print_started(&kubeconfig, is_merged);
             Ok::<(), CommandError>(())
         };
