@@ -86,7 +86,7 @@ fn server(node: Option<Value>) -> (Client, Requests) {
     let exchange: Exchange = Arc::new(move |request: Request<Bytes>| {
         let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
         let (code, object) = match (request.method(), &node) {
-            (&Method::GET, None) => (404, json!({})),
+            (&Method::GET, None) => (404_u16, json!({})),
             (&Method::GET, Some(node)) => (200, node.clone()),
             _ if !body["spec"]["podCIDR"].is_null() => (403, json!({})),
             _ => (200, body.clone()),
