@@ -74,13 +74,13 @@ fn pair_that_a_power_failure_damaged_is_issued_again() {
     for damaged in ["crt", "key"] {
         // Lost, empty, zeros in place of the contents, and contents of another file.
         for contents in [None, Some(vec![]), Some(vec![0_u8; 300]), Some(vec![0xff; 300])] {
-            let issue = || {
+            let issued = || {
                 let admin = Pki::open(path, &names("box")).unwrap().admin;
                 let proxy = client(path, "proxy", "system:kube-proxy", "").unwrap().pair;
                 let agent = node_serving(path, "n1", &addresses).unwrap().pair;
                 [admin, proxy, agent]
             };
-            let before = issue();
+            let before = issued();
             for name in ["admin", "proxy", "serving-n1"] {
                 let file = path.join(format!("{name}.{damaged}"));
                 match &contents {
@@ -88,7 +88,7 @@ fn pair_that_a_power_failure_damaged_is_issued_again() {
                     None => std::fs::remove_file(file).unwrap(),
                 }
             }
-            for (before, after) in before.iter().zip(issue()) {
+            for (before, after) in before.iter().zip(issued()) {
                 assert_ne!(before.certificate, after.certificate);
                 let key = KeyPair::from_pem(&after.key).unwrap();
                 assert!(issue::is_for_key(&after.certificate, &key));
