@@ -93,10 +93,10 @@ impl Slot {
     fn new() -> Self {
         Self {
             route: Route::new(),
-            query: [0; QUERY_OCTETS_MAX],
-            query_octets: 0,
-            response: [0; UDP_OCTETS_MAX],
-            response_octets: 0,
+            query: [0; QUERY_BYTES_MAX],
+            query_bytes: 0,
+            response: [0; UDP_BYTES_MAX],
+            response_bytes: 0,
         }
     }
 
