@@ -228,6 +228,7 @@ fn add_difference(batch: &mut Batch, before: &ForwardingState, after: &Forwardin
     add_forwarded_difference(batch, &before.forwarded, &after.forwarded);
 }
 
+/// Adds the changes of forwarded addresses between two states.
 fn add_forwarded_difference(
     batch: &mut Batch,
     before: &BTreeMap<IpAddr, NextHop>,
