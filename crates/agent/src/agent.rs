@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
 
 use ::images::ImageStore;
@@ -10,11 +11,12 @@ use client::{Client, WallClock};
 use ipnet::IpNet;
 use rustix::thread::CapabilitySet;
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::confinement::user_namespaces::IdMaps;
 use crate::confinement::user_namespaces::ranges::RangePool;
 use crate::containers::services::Services;
+use crate::images::image_access::ImageAccess;
 use crate::images::image_puller::ImagePuller;
 use crate::images::images_in_use::ImagesInUse;
 use crate::network::addresses::{AddressError, AddressPool};
@@ -92,12 +94,17 @@ pub async fn run(
     if host_ips.is_empty() {
         return Err(AgentError::NoAddress);
     }
-    network::prepare_node();
-    network::validate_existing_links()?;
     create_token_directory();
+    let network = tokio::task::spawn_blocking(prepare_network);
     tokio::pin!(shutdown);
-    let prepared = prepare(client, settings, host_ips, state);
-    let (context, background, ranges_changed) = tokio::select! {
+    // Pods need both, and the Node is registered while the kernel changes the network.
+    let prepared = async {
+        tokio::try_join!(
+            prepare(client, settings, host_ips, state),
+            wait_for_network(network)
+        )
+    };
+    let ((context, background, ranges_changed), ()) = tokio::select! {
         prepared = prepared => prepared?,
         () = &mut shutdown => return Ok(()),
     };
@@ -115,6 +122,21 @@ pub async fn run(
     sync_loop.shut_down().await;
     drop(background);
     outcome
+}
+
+/// Prepares the network of the node for Pods. Blocks.
+fn prepare_network() -> Result<(), AgentError> {
+    network::prepare_node();
+    Ok(network::validate_existing_links()?)
+}
+
+async fn wait_for_network(preparation: JoinHandle<Result<(), AgentError>>) -> Result<(), AgentError> {
+    match preparation.await {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        // The runtime shuts down, and with it this agent.
+        Err(_) => std::future::pending().await,
+    }
 }
 
 /// Creates the mount path of tokens on the node.
@@ -242,9 +264,11 @@ fn node_images(store: &ImageStore, state: &StateDirectory) -> Result<NodeImages,
     }
     let in_use = Arc::new(ImagesInUse::new(store.clone(), held));
     in_use.record();
+    let access = Arc::new(ImageAccess::open(state.image_access()));
     Ok(NodeImages {
         store: store.clone(),
-        puller: ImagePuller::new(store.clone()),
+        puller: ImagePuller::new(store.clone(), Arc::clone(&access)),
+        access,
         in_use,
     })
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
+use relay::EncapsulationPorts;
 use rustls::ClientConfig;
 
 use crate::admission::ProcessConnections;
@@ -21,6 +22,8 @@ pub(crate) struct EdgeState {
     pub tls_to_backends: Arc<ClientConfig>,
     /// Open connections and flows of all ports, and their limit.
     pub connections: Arc<ProcessConnections>,
+    /// Ports to which the edge sends no datagrams.
+    pub encapsulation_ports: EncapsulationPorts,
     /// Keys of sticky cookies.
     pub sticky_keys: ArcSwap<StickyKeys>,
     /// Ports of Services without addresses, which are targets of routes. The references are weak, because the ports own
@@ -46,6 +49,7 @@ impl EdgeState {
             zone: Mutex::new(zone),
             tls_to_backends: Arc::new(trust::client_config_without_verification()?),
             connections: Arc::new(connections),
+            encapsulation_ports: EncapsulationPorts::default(),
             sticky_keys: ArcSwap::from_pointee(sticky_keys),
             route_targets: ArcSwap::default(),
             accept_loops: AtomicUsize::new(0),

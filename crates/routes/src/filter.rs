@@ -39,8 +39,10 @@ struct Family {
 enum Packets {
     /// Packets to this node.
     ToOwn,
-    /// Packets to other Nodes.
+    /// Packets to other Nodes, forwarded by routing.
     ToOthers,
+    /// Packets to other Nodes, from this node or forwarded by IPVS.
+    Sent,
 }
 
 const FAMILIES: [Family; 2] = [
@@ -58,8 +60,19 @@ const FAMILIES: [Family; 2] = [
     },
 ];
 
+/// Settings of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Filter {
+    /// UDP port of VXLAN.
+    pub port: u16,
+    /// Source address of the packets of this node.
+    pub local: IpAddr,
+    /// Addresses of the other Nodes.
+    pub nodes: BTreeSet<IpAddr>,
+}
+
 /// Builds the transaction that creates the table and replaces an existing one.
-pub(crate) fn table(port: u16, nodes: &BTreeSet<IpAddr>) -> Batch {
+pub(crate) fn table(filter: &Filter) -> Batch {
     let mut batch = Batch::new(TABLE, None);
     let table = Table {
         name: TABLE.to_owned(),
@@ -73,6 +86,7 @@ pub(crate) fn table(port: u16, nodes: &BTreeSet<IpAddr>) -> Batch {
     let chains = [
         ("input", Hook::Input, Packets::ToOwn),
         ("forward", Hook::Forward, Packets::ToOthers),
+        ("output", Hook::Output, Packets::Sent),
     ];
     for (name, hook, _) in chains {
         let chain = Chain {
@@ -96,7 +110,8 @@ pub(crate) fn table(port: u16, nodes: &BTreeSet<IpAddr>) -> Batch {
             comment: String::new(),
         };
         batch.set(Change::Add, &set, 0);
-        let of_family = nodes
+        let of_family = filter
+            .nodes
             .iter()
             .filter(|ip| ip.is_ipv4() == (family.field == Field::Ipv4));
         for address in of_family.take(SOURCES_MAX) {
@@ -106,13 +121,13 @@ pub(crate) fn table(port: u16, nodes: &BTreeSet<IpAddr>) -> Batch {
                 .push(&Element::key(&key));
         }
         for (name, _, packets) in chains {
-            batch.rule(name, &rule(family, port, packets), 0);
+            batch.rule(name, &rule(family, filter, packets), 0);
         }
     }
     batch
 }
 
-fn rule(family: &Family, port: u16, packets: Packets) -> Rule {
+fn rule(family: &Family, filter: &Filter, packets: Packets) -> Rule {
     let load = |base, offset, bytes| Expression::Payload {
         base,
         offset,
@@ -120,11 +135,12 @@ fn rule(family: &Family, port: u16, packets: Packets) -> Rule {
         into: FIRST,
     };
     let meta = |key| Expression::Meta { key, into: FIRST };
-    let equal = |value: &[u8]| Expression::Compare {
+    let compare = |comparison, value: &[u8]| Expression::Compare {
         register: FIRST,
-        comparison: Comparison::Equal,
+        comparison,
         value: value.to_vec(),
     };
+    let equal = |value: &[u8]| compare(Comparison::Equal, value);
     let lookup = |into| Expression::Lookup {
         set: family.set.to_owned(),
         key: FIRST,
@@ -137,19 +153,24 @@ fn rule(family: &Family, port: u16, packets: Packets) -> Rule {
         meta(MetaKey::Protocol),
         equal(&[UDP]),
         load(PayloadBase::Transport, 2, 2),
-        equal(&port.to_be_bytes()),
+        equal(&filter.port.to_be_bytes()),
     ];
-    if packets == Packets::ToOthers {
+    if packets != Packets::ToOwn {
         expressions.extend([
             load(PayloadBase::Network, family.source_offset + bytes, bytes),
             lookup(Destination::Found),
         ]);
     }
-    expressions.extend([
-        load(PayloadBase::Network, family.source_offset, bytes),
-        lookup(Destination::NotFound),
-        Expression::Verdict(Verdict::Drop),
-    ]);
+    let source = load(PayloadBase::Network, family.source_offset, bytes);
+    match packets {
+        Packets::ToOwn | Packets::ToOthers => expressions.extend([source, lookup(Destination::NotFound)]),
+        Packets::Sent if filter.local.is_ipv4() == (family.field == Field::Ipv4) => {
+            expressions.extend([source, compare(Comparison::NotEqual, &octets(filter.local))]);
+        }
+        // This node sends encapsulated packets of the family of its address only.
+        Packets::Sent => {}
+    }
+    expressions.push(Expression::Verdict(Verdict::Drop));
     Rule {
         expressions,
         comment: String::new(),

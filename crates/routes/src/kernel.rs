@@ -1,12 +1,11 @@
 //! Reading and changing the kernel's routes, VXLAN link and filter.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use netlink::nftables::{CommitError, Nftables, TableFamily};
 use netlink::route::{Connection, Link, LinkChange, LinkName, RouteError, Vxlan};
 
-use crate::filter;
+use crate::filter::{self, Filter};
 use crate::plan::VxlanState;
 use crate::{Changes, KernelState, LINK, Network, PROTOCOL, Plan, Settings, ethernet_of};
 
@@ -51,8 +50,7 @@ pub struct Kernel {
     connection: Connection,
     /// Opened when the first table is needed.
     nftables: Option<Nftables>,
-    /// Port and sources of the applied filter.
-    applied_filter: Option<(u16, BTreeSet<IpAddr>)>,
+    applied_filter: Option<Filter>,
 }
 
 impl Kernel {
@@ -78,7 +76,11 @@ impl Kernel {
         let link = match settings.network {
             Network::Vxlan { id, port } => {
                 // The link opens the port, so the filter is applied first.
-                self.filter(port, &plan.sources)?;
+                self.filter(Filter {
+                    port,
+                    local: local_address(settings)?,
+                    nodes: plan.sources.clone(),
+                })?;
                 Some(self.ensure_vxlan_link(settings, id, port)?)
             }
             Network::HostGw | Network::None => {
@@ -97,21 +99,19 @@ impl Kernel {
     }
 
     /// Writes the filter if it differs from the applied one, or if another program deleted it.
-    fn filter(&mut self, port: u16, sources: &BTreeSet<IpAddr>) -> Result<(), KernelError> {
+    fn filter(&mut self, filter: Filter) -> Result<(), KernelError> {
         let nftables = match &mut self.nftables {
             Some(nftables) => nftables,
             none => none.insert(Nftables::open().map_err(KernelError::Nftables)?),
         };
         let exists = nftables.table(filter::TABLE).is_ok_and(|table| table.is_some());
         let applied = self.applied_filter.as_ref().filter(|_| exists);
-        if applied.is_some_and(|(applied_port, applied_sources)| {
-            *applied_port == port && applied_sources == sources
-        }) {
+        if applied == Some(&filter) {
             return Ok(());
         }
         self.applied_filter = None;
-        nftables.commit(filter::table(port, sources))?;
-        self.applied_filter = Some((port, sources.clone()));
+        nftables.commit(filter::table(&filter))?;
+        self.applied_filter = Some(filter);
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl Kernel {
 
     /// Returns the VXLAN link; creates it again if its settings differ.
     fn ensure_vxlan_link(&mut self, settings: &Settings, id: u32, port: u16) -> Result<Link, KernelError> {
-        let local = *settings.node_ips.first().ok_or(KernelError::NoAddress)?;
+        let local = local_address(settings)?;
         let addresses = self.connection.addresses()?;
         let underlay = addresses
             .iter()
@@ -262,6 +262,11 @@ pub fn remove_all() -> Result<Vec<String>, KernelError> {
     }
     refusals.result()?;
     Ok(removed)
+}
+
+/// Returns the source address of encapsulated packets.
+fn local_address(settings: &Settings) -> Result<IpAddr, KernelError> {
+    settings.node_ips.first().copied().ok_or(KernelError::NoAddress)
 }
 
 /// Collector of refused changes.

@@ -30,6 +30,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use counting::client_network;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Request, StatusCode, Uri};
 use http_body_util::Full;
@@ -157,7 +158,7 @@ pub async fn serve(listener: TcpListener, handler: Handler) {
                 tracing::debug!(timeout = ?CONNECTION_TIMEOUT, "connection timed out");
             }
         });
-        open.0.push_back((source(client.ip()), task));
+        open.0.push_back((client_network(client.ip()), task));
     }
 }
 
@@ -190,14 +191,6 @@ fn displaced(sources: &[IpAddr]) -> Option<usize> {
     };
     // Of several maxima, `max_by_key` returns the last one.
     (0..sources.len()).rev().max_by_key(count)
-}
-
-/// Returns the source of a connection: an IPv4 address, or the /64 prefix of an IPv6 address.
-fn source(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (!0 << 64)).into(),
-        address => address,
-    }
 }
 
 /// Accepts connections and runs `serve` for each in a task of its own. Dropping the future ends all tasks.

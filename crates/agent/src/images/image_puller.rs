@@ -1,16 +1,22 @@
-//! Pulls of all Pods of the node: few at once, and one for each image.
+//! Pulls of all Pods of the node: few at once, and one for each image and namespace. A namespace has a part of the pulls
+//! at most, because a registry of its Pods can delay a pull for an hour.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use ::images::{Image, ImageStore, PullError, Reference, RegistryCredential};
+use ::images::{Digest, Image, ImageStore, PullError, Reference, RegistryCredential};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::spawn_blocking;
+
+use crate::images::image_access::{ImageAccess, Pulled};
 
 #[cfg(test)]
 mod tests;
 
 /// Maximum number of images that are pulled at once. Each has several connections.
 const PULLS_MAX: usize = 4;
+/// Maximum number of images that are pulled at once for the Pods of one namespace.
+const PULLS_OF_NAMESPACE_MAX: usize = 2;
 
 /// Failure of a pull, which several Pods can share.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -25,8 +31,13 @@ pub(crate) enum SharedPullError {
 
 type PullResult = Result<Image, SharedPullError>;
 
-/// Pull that is under way. Pods with other credentials do not share it.
-type PullKey = (Reference, Vec<[String; 3]>);
+/// Pull that is under way. Pods of other namespaces, and Pods with other credentials, do not share it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct PullKey {
+    namespace: String,
+    reference: Reference,
+    credentials: Vec<[String; 3]>,
+}
 
 /// Channel for the result of a pull. The task of the pull holds it.
 type PullSender = watch::Sender<Option<PullResult>>;
@@ -34,38 +45,57 @@ type PullSender = watch::Sender<Option<PullResult>>;
 /// Starter of pulls. A pull continues as long as a Pod waits for it.
 pub(crate) struct ImagePuller {
     store: ImageStore,
+    access: Arc<ImageAccess>,
     permits: Arc<Semaphore>,
+    /// Permits of the namespaces with pulls.
+    namespaces: Mutex<HashMap<String, Weak<Semaphore>>>,
     running: Arc<Mutex<HashMap<PullKey, Weak<PullSender>>>>,
 }
 
 impl ImagePuller {
     /// Returns a puller for a store.
-    pub(crate) fn new(store: ImageStore) -> Self {
+    pub(crate) fn new(store: ImageStore, access: Arc<ImageAccess>) -> Self {
         Self {
             store,
+            access,
             permits: Arc::new(Semaphore::new(PULLS_MAX)),
+            namespaces: Mutex::default(),
             running: Arc::default(),
         }
     }
 
-    /// Pulls an image, or waits for the pull that is under way.
+    /// Pulls an image for a Pod of a namespace, or waits for the pull that is under way.
     ///
     /// # Errors
     /// See [`SharedPullError`].
     pub(crate) async fn pull(
         &self,
+        namespace: &str,
         reference: &Reference,
         credentials: Vec<RegistryCredential>,
     ) -> PullResult {
-        let mut result = self.start(reference, credentials);
+        let mut result = self.start(namespace, reference, credentials);
         let finished = result.wait_for(Option::is_some).await;
         let finished = finished.map(|finished| finished.clone());
         finished.ok().flatten().unwrap_or(Err(SharedPullError::Shutdown))
     }
 
+    /// Returns the permits of a namespace.
+    fn permits_of(&self, namespace: &str) -> Arc<Semaphore> {
+        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(permits) = namespaces.get(namespace).and_then(Weak::upgrade) {
+            return permits;
+        }
+        namespaces.retain(|_, permits| permits.strong_count() > 0);
+        let permits = Arc::new(Semaphore::new(PULLS_OF_NAMESPACE_MAX));
+        namespaces.insert(namespace.to_owned(), Arc::downgrade(&permits));
+        permits
+    }
+
     /// Returns the receiver of the result of a pull, and starts the pull unless it runs already.
     fn start(
         &self,
+        namespace: &str,
         reference: &Reference,
         credentials: Vec<RegistryCredential>,
     ) -> watch::Receiver<Option<PullResult>> {
@@ -77,7 +107,11 @@ impl ImagePuller {
             } = credential;
             [registry.clone(), username.clone(), password.clone()]
         });
-        let key = (reference.clone(), parts.collect());
+        let key = PullKey {
+            namespace: namespace.to_owned(),
+            reference: reference.clone(),
+            credentials: parts.collect(),
+        };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = running.get(&key).and_then(Weak::upgrade) {
             return sender.subscribe();
@@ -85,13 +119,22 @@ impl ImagePuller {
         let (sender, receiver) = watch::channel(None);
         let sender = Arc::new(sender);
         running.insert(key.clone(), Arc::downgrade(&sender));
-        let (store, permits) = (self.store.clone(), Arc::clone(&self.permits));
-        let (running, reference) = (Arc::clone(&self.running), reference.clone());
+        let permits = Arc::clone(&self.permits);
+        let of_namespace = self.permits_of(namespace);
+        let recorded = RecordedPull {
+            store: self.store.clone(),
+            access: Arc::clone(&self.access),
+            namespace: namespace.to_owned(),
+            reference: reference.clone(),
+            has_credentials: credentials.iter().any(|credential| credential.is_for(reference)),
+        };
+        let running = Arc::clone(&self.running);
         tokio::spawn(async move {
             let pull = async {
+                // First: a pull that waits for its namespace must not hold a permit of the node.
+                let _of_namespace = of_namespace.acquire().await;
                 let _permit = permits.acquire().await;
-                let progress = |progress| tracing::trace!(?progress, "image pull");
-                store.pull(&reference, &credentials, &progress).await
+                recorded.pull(&credentials).await
             };
             let mut pull = std::pin::pin!(pull);
             let result = loop {
@@ -116,5 +159,56 @@ impl ImagePuller {
             ));
         });
         receiver
+    }
+}
+
+/// Pull whose end is recorded.
+#[derive(Clone)]
+struct RecordedPull {
+    store: ImageStore,
+    access: Arc<ImageAccess>,
+    namespace: String,
+    reference: Reference,
+    /// True if credentials of the Pod are for the registry.
+    has_credentials: bool,
+}
+
+impl RecordedPull {
+    async fn pull(&self, credentials: &[RegistryCredential]) -> Result<Image, PullError> {
+        let begun = self.clone();
+        let before = spawn_blocking(move || begun.begin()).await;
+        let before = before.map_err(PullError::Thread)?;
+        let progress = |progress| tracing::trace!(?progress, "image pull");
+        let pulled = self.store.pull(&self.reference, credentials, &progress).await;
+        let (ended, digest) = (
+            self.clone(),
+            pulled.as_ref().ok().map(|image| image.digest.clone()),
+        );
+        let recorded = spawn_blocking(move || ended.finish(before.as_ref(), digest.as_ref())).await;
+        recorded.map_err(PullError::Thread)?;
+        pulled
+    }
+
+    /// Returns the digest of the image that the store has under the name.
+    fn begin(&self) -> Option<Digest> {
+        let before = self.store.find(&self.reference).ok().flatten();
+        if self.has_credentials && before.is_none() {
+            self.access.begin(&self.reference);
+        }
+        before.map(|image| image.digest)
+    }
+
+    fn finish(&self, before: Option<&Digest>, digest: Option<&Digest>) {
+        let pulled = digest.map(|digest| Pulled {
+            digest,
+            before,
+            has_credentials: self.has_credentials,
+        });
+        let present = self.store.list().ok().map(|summaries| {
+            let digests = summaries.iter().map(|summary| summary.digest.to_string());
+            digests.collect::<BTreeSet<String>>()
+        });
+        self.access
+            .finish(&self.namespace, &self.reference, pulled, present.as_ref());
     }
 }

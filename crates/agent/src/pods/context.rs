@@ -10,6 +10,7 @@ use client::events::EventQueue;
 use crate::confinement::user_namespaces::ranges::{IdRange, RangePool};
 use crate::containers::environment::Capacity;
 use crate::containers::services::Services;
+use crate::images::image_access::ImageAccess;
 use crate::images::image_puller::ImagePuller;
 use crate::images::images_in_use::ImagesInUse;
 use crate::network::addresses::AddressPool;
@@ -57,6 +58,8 @@ pub(crate) struct NodeImages {
     pub store: ImageStore,
     /// Starter of pulls.
     pub puller: ImagePuller,
+    /// Namespaces that may use images without a pull.
+    pub access: Arc<ImageAccess>,
     /// Images of containers.
     pub in_use: Arc<ImagesInUse>,
 }

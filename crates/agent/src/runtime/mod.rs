@@ -264,8 +264,10 @@ fn spawn(
     let log = std::fs::File::create(directory.sandbox_log()).map_err(failed)?;
     let argument = serde_json::to_string(settings).map_err(|error| failed(error.into()))?;
     let mut command = std::process::Command::new(SELF_EXE);
+    // The environment of the agent can have credentials, which processes of a Pod do not need.
     command
         .args([SUBCOMMAND, &argument])
+        .env_clear()
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::LinkNameSpaceType;
 use serde::{Deserialize, Serialize};
 
@@ -237,6 +237,9 @@ fn execute_request() -> io::Result<()> {
 
 /// Confines this process and executes the program.
 fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::convert::Infallible> {
+    // Processes of the container must not read or trace this one, once it has no more privileges than they have, or while
+    // it has the user ID of the host's root in the user namespace of the Pod. `execve` ends this.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let pod_directory = OpenPodDirectory::inherit(&launch.directory)?;
     let program = &launch.program;
     let confinement = &program.confinement;

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{
     Gid, LinkNameSpaceType, Uid, UnshareFlags, move_into_link_name_space, set_thread_groups,
     set_thread_res_gid, set_thread_res_uid, unshare_unsafe,
@@ -51,8 +50,6 @@ impl UserNamespace {
     /// # Errors
     /// Errors of `setns(2)`, `setresuid(2)` and `unshare(2)`. A process that is already in the namespace gets `EINVAL`.
     pub(super) fn enter(self, owns_mounts: bool) -> io::Result<()> {
-        // While this process has the user ID of the host's root, processes of the Pod must not trace it.
-        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         let entered = move_into_link_name_space(self.descriptor.as_fd(), Some(LinkNameSpaceType::User));
         entered.map_err(|errno| with_context("entering the Pod's user namespace", &errno.into()))?;
         become_root().map_err(|error| with_context("root of the Pod's user namespace", &error))?;

@@ -1,6 +1,7 @@
 //! Confinement of containers towards their node.
 
 use std::fs;
+use std::path::Path;
 
 use agent::confinement::seccomp::Seccomp;
 use agent::resources::cgroups::{Cgroups, Limits};
@@ -93,6 +94,9 @@ pub(crate) async fn node_files_and_devices_are_protected() -> Outcome {
         ("magic keys", "echo h >/proc/sysrq-trigger"),
         ("the kernel's memory", "test -s /proc/kcore"),
         ("a control group", "mkdir /sys/fs/cgroup/portolan-probe"),
+        ("the mode of a device", "chmod 0666 /dev/null"),
+        ("the owner of a device", "chown 0 /dev/zero"),
+        ("the times of a device", "touch -d @1 /dev/full"),
     ] {
         pod.check_failure("main", subject, script).await?;
     }
@@ -205,6 +209,50 @@ pub(crate) async fn system_calls_are_filtered() -> Outcome {
     pod.sandbox.next_event().await;
     let output = pod.log_when("free", "clone3 ").await?;
     check(output.contains("clone3 22"), output)?;
+    pod.end().await
+}
+
+/// Hidden subcommand that attempts to read processes that start programs.
+pub(crate) const WATCH_SUBCOMMAND: &str = "watch-starts";
+/// Commands that are executed while another process watches.
+const STARTS: usize = 32;
+
+/// Searches processes that start a program, and attempts to read their environment. Prints a line at the first one that
+/// it can read.
+pub(crate) fn watch_starts() {
+    println!("watching");
+    let is_starting = |process: &Path| {
+        let command = fs::read(process.join("cmdline")).unwrap_or_default();
+        command.starts_with(b"portolan-container")
+    };
+    loop {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for process in processes.map(|entry| entry.path()) {
+            // Between the first two steps, the process may have executed the program, which may be read.
+            if is_starting(&process) && fs::read(process.join("environ")).is_ok() && is_starting(&process) {
+                println!("reachable");
+                return;
+            }
+        }
+    }
+}
+
+/// A process that starts a program has the privileges of the container for a moment, but not yet its filter.
+pub(crate) async fn starting_processes_cannot_be_read() -> Outcome {
+    let pod = Pod::start().await?;
+    let watch = Program {
+        command: vec![SELF_EXE.to_owned(), WATCH_SUBCOMMAND.to_owned()],
+        environment: shell("").environment,
+        confinement: default_confinement(),
+        ..Program::default()
+    };
+    pod.start_container("main", watch).await?;
+    pod.log_when("main", "watching").await?;
+    for _ in 0..STARTS {
+        pod.check_success("main", "true").await?;
+    }
+    let log = fs::read_to_string(pod.directory.log("main", 0))?;
+    check(!log.contains("reachable"), log)?;
     pod.end().await
 }
 

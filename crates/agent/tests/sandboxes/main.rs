@@ -27,6 +27,10 @@ fn main() -> ExitCode {
         confinement::attempt_calls();
         return ExitCode::SUCCESS;
     }
+    if arguments.first().map(String::as_str) == Some(confinement::WATCH_SUBCOMMAND) {
+        confinement::watch_starts();
+        return ExitCode::SUCCESS;
+    }
     if arguments.first().map(String::as_str) == Some(keyring::SEARCH_SUBCOMMAND) {
         keyring::search_key();
         return ExitCode::SUCCESS;
@@ -90,6 +94,7 @@ fn run_all() -> Outcome {
             confinement::node_files_and_devices_are_protected(),
             confinement::control_groups_of_the_node_are_hidden(),
             confinement::system_calls_are_filtered(),
+            confinement::starting_processes_cannot_be_read(),
             confinement::privileged_container_can_change_the_node(),
             confinement::working_directory_reaches_no_agent_file(),
             confinement::nested_mount_points_follow_no_symbolic_link(),

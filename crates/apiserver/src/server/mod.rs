@@ -5,6 +5,7 @@ pub(crate) mod config;
 mod start_error;
 
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,15 +72,13 @@ impl Server {
     pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Server, StartError> {
         let (address, listener) = bind(config.listen)?;
         let certificates = ServerCertificates::new(&config, address);
-        let pki = certificates.open()?;
+        let (pki, access_control) = open_credentials(&config, &certificates, &store)?;
         let serving = Arc::new(ServingCertificate::new(&pki.serving)?);
         let acceptor = TlsAcceptor::from(Arc::new(tls::server_config(&pki, serving.clone())?));
         let (trigger, shutdown) = Shutdown::channel();
-        let access_control = AccessControl::open(&config, &certificates, &store)?;
         let resources = open_resources(&config, store, &pki, &access_control, shutdown.clone())?;
         let cluster_objects = Arc::new(ClusterObjects::new(&config, address));
-        cluster_objects.ensure(&resources).await?;
-        cluster_objects.ensure_roles(&resources).await?;
+        cluster_objects.ensure_at_start(&resources).await?;
         // Before the first allocation: everything that Services use is recorded as allocated.
         let mut repair = RepairLoop::new(resources.clone());
         repair.pass(true).await;
@@ -169,6 +168,21 @@ impl AccessControl {
             authorizer: Arc::new(Authorizer::new(modes, store.clone())),
         })
     }
+}
+
+/// Opens the certificates, and in another thread the keys of ServiceAccount tokens: both wait for the disk.
+fn open_credentials(
+    config: &Config,
+    certificates: &ServerCertificates,
+    store: &Arc<dyn Store>,
+) -> Result<(Pki, AccessControl), StartError> {
+    certificates.create_directory()?;
+    std::thread::scope(|scope| {
+        let access_control = scope.spawn(|| AccessControl::open(config, certificates, store));
+        let pki = certificates.open();
+        let access_control = access_control.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Ok((pki?, access_control?))
+    })
 }
 
 /// Returns the issuer of ServiceAccount tokens without a flag.

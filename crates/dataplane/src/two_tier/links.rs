@@ -11,8 +11,8 @@ use super::error::TwoTierError;
 use super::peers::{Peers, ethernet_of};
 use super::state::HOPS;
 
-/// UDP port of encapsulated packets. The routes to Pods use another one.
-pub const UDP_PORT: u16 = 8_473;
+/// UDP port of encapsulated packets, to which no relay sends. The routes to Pods use another one.
+pub const UDP_PORT: u16 = relay::TWO_TIER_PORT;
 /// VXLAN network identifier of the first hop; the other hops have the next ones.
 pub(super) const FIRST_ID: u32 = 7_401;
 /// Prefix length of the gateway addresses of all links.

@@ -1,6 +1,6 @@
-//! Permits for open connections and UDP flows. Each Service and each client address has a share of them, so that one
-//! Service or client leaves permits to the others. A Service holds at most as many as are free, as with the edge: one
-//! gets half of them, two get a third each.
+//! Permits for open connections and UDP flows. Each Service and each client has a share of them, so that one Service or
+//! client leaves permits to the others. A client is an IPv4 address, an IPv6 /64, or the address of a Pod. A Service holds
+//! at most as many as are free, as with the edge: one gets half of them, two get a third each.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,15 +8,17 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::object::ObjectKey;
+use counting::client_network;
+use ipnet::IpNet;
 
 use crate::counts::PermitRefusals;
 
 #[cfg(test)]
 mod tests;
 
-/// Part of all permits that one client address can hold: a quarter.
+/// Part of all permits that one client can hold: a quarter.
 const CLIENT_SHARE_DIVISOR: usize = 4;
-/// Permits that one Service or client address can hold at least, if there are as many.
+/// Permits that one Service or client can hold at least, if there are as many.
 const SHARE_MIN: usize = 1_024;
 
 /// Limit that refuses a permit.
@@ -28,7 +30,7 @@ pub(super) enum Refusal {
     /// The Service holds its share.
     #[error("maximum number of open connections of the Service reached")]
     Service,
-    /// The client address holds its share.
+    /// The client holds its share.
     #[error("maximum number of open connections of the client reached")]
     Client,
 }
@@ -43,12 +45,15 @@ pub(super) struct ConnectionPermits {
     held: Mutex<Held>,
 }
 
-/// Permits that are held. Each number is at least 1.
+/// Permits that are held. Each count is at least 1.
 #[derive(Debug, Default)]
 struct Held {
     all: usize,
     services: HashMap<ObjectKey, usize>,
+    /// By the address by which the client counts.
     clients: HashMap<IpAddr, usize>,
+    /// Ranges of Pods.
+    pods: Vec<IpNet>,
     refusals: PermitRefusals,
 }
 
@@ -61,6 +66,17 @@ impl Held {
         };
         *count += 1;
         refusal
+    }
+
+    /// Returns the address by which a client counts. Pods count by their own address, because the Pods of a node can
+    /// share a /64.
+    fn counted_client(&self, client: IpAddr) -> IpAddr {
+        let client = client.to_canonical();
+        if self.pods.iter().any(|range| range.contains(&client)) {
+            client
+        } else {
+            client_network(client)
+        }
     }
 }
 
@@ -81,7 +97,7 @@ impl ConnectionPermits {
     }
 
     /// Creates permits with other shares: a Service can hold `service_share_min` even if fewer are free, and a client
-    /// address `client_share_max`.
+    /// `client_share_max`.
     pub(super) fn with_shares(
         permits_max: usize,
         service_share_min: usize,
@@ -93,6 +109,14 @@ impl ConnectionPermits {
             client_share_max,
             held: Mutex::default(),
         })
+    }
+
+    /// Sets the ranges of Pods. Permits that are held keep the address by which their client counts.
+    pub(super) fn set_pods(&self, ranges: &[IpNet]) {
+        let mut held = self.lock();
+        if held.pods != ranges {
+            held.pods = ranges.to_vec();
+        }
     }
 
     /// Returns a permit of a Service.
@@ -134,8 +158,8 @@ impl ConnectionPermit {
     ///
     /// [`Refusal::Client`]; the permit is released then.
     pub(super) fn for_client(mut self, client: IpAddr) -> Result<Self, Refusal> {
-        let client = client.to_canonical();
         let mut held = self.permits.lock();
+        let client = held.counted_client(client);
         if !take(&mut held.clients, &client, self.permits.client_share_max) {
             return Err(held.count(Refusal::Client));
         }

@@ -53,7 +53,7 @@ impl Listener {
         set: EndpointSet,
         address: IpAddr,
         workers: &tcp::Workers,
-        (runtime, conntrack): (&Runtime, &udp::SharedConntrack),
+        (runtime, kernel): (&Runtime, &Arc<udp::KernelState>),
         permits: &Arc<ConnectionPermits>,
         congestion: &tcp::CongestionControl,
     ) -> io::Result<Self> {
@@ -92,7 +92,7 @@ impl Listener {
                 port.key.service.clone(),
                 balancer.clone(),
                 permits.clone(),
-                conntrack.clone(),
+                kernel.clone(),
             );
             let task = runtime.spawn(flows);
             Task::Udp(task.abort_handle())

@@ -102,7 +102,8 @@ pub struct UserspaceDataplane {
     workers: tcp::Workers,
     /// Runtime that relays UDP; `None` only during drop.
     runtime: Option<Runtime>,
-    conntrack: udp::SharedConntrack,
+    /// State of the kernel that UDP listeners read.
+    kernel: Arc<udp::KernelState>,
 }
 
 impl UserspaceDataplane {
@@ -138,7 +139,7 @@ impl UserspaceDataplane {
             congestion: tcp::CongestionControl::detect(),
             workers,
             runtime: Some(runtime),
-            conntrack: Arc::new(Mutex::new(conntrack)),
+            kernel: Arc::new(udp::KernelState::new(conntrack)),
         })
     }
 
@@ -203,7 +204,7 @@ impl UserspaceDataplane {
         let address = self.address(port).ok_or(ListenError::NoAddress)?;
         let runtime = self.runtime.as_ref().ok_or(ListenError::Closing)?;
         let (permits, congestion) = (&self.permits, &self.congestion);
-        let udp = (runtime, &self.conntrack);
+        let udp = (runtime, &self.kernel);
         Listener::open(port, set, address, &self.workers, udp, permits, congestion).map_err(ListenError::Open)
     }
 
@@ -243,6 +244,7 @@ impl UserspaceDataplane {
 
 impl Dataplane for UserspaceDataplane {
     fn apply(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
+        self.permits.set_pods(plan.settings().pods.ranges());
         let addresses = [Family::V4, Family::V6].map(|family| listening_address(plan.settings(), family));
         if changes.needs_full_write || addresses != self.addresses {
             self.addresses = addresses;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use api::object::{ObjectKey, Protocol};
 use netlink::conntrack::Conntrack;
+use relay::EncapsulationPorts;
 use socket2::SockRef;
 use tokio::net::UdpSocket;
 use tokio::task::{AbortHandle, JoinSet};
@@ -26,8 +27,24 @@ const FLOWS_MAX: usize = 4_096;
 /// Pause after a receive error.
 const RECEIVE_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Connection tracking, which records the original destinations of datagrams.
-pub(super) type SharedConntrack = Arc<Mutex<Conntrack>>;
+/// State of the kernel that all UDP listeners read.
+#[derive(Debug)]
+pub(super) struct KernelState {
+    /// Connection tracking, which knows the original destinations of datagrams.
+    conntrack: Mutex<Conntrack>,
+    /// Ports to which no listener sends.
+    encapsulation_ports: EncapsulationPorts,
+}
+
+impl KernelState {
+    /// Creates the state from a connection to connection tracking.
+    pub(super) fn new(conntrack: Conntrack) -> Self {
+        Self {
+            conntrack: Mutex::new(conntrack),
+            encapsulation_ports: EncapsulationPorts::default(),
+        }
+    }
+}
 
 /// Flow of one client.
 struct Flow {
@@ -55,13 +72,13 @@ pub(super) async fn serve(
     service: ObjectKey,
     balancer: Arc<SharedBalancer>,
     permits: Arc<ConnectionPermits>,
-    conntrack: SharedConntrack,
+    kernel: Arc<KernelState>,
 ) {
     let mut flows = Flows {
         socket: Arc::new(socket),
         address,
         service,
-        conntrack,
+        kernel,
         balancer,
         permits,
         flows: HashMap::new(),
@@ -95,7 +112,7 @@ struct Flows {
     socket: Arc<UdpSocket>,
     address: SocketAddr,
     service: ObjectKey,
-    conntrack: SharedConntrack,
+    kernel: Arc<KernelState>,
     balancer: Arc<SharedBalancer>,
     permits: Arc<ConnectionPermits>,
     flows: HashMap<SocketAddr, Flow>,
@@ -151,6 +168,10 @@ impl Flows {
             .balancer
             .lock()
             .choose(client, tried, Instant::now(), random())?;
+        if self.is_encapsulation_port(endpoint.address) {
+            tracing::debug!(service = %self.service, endpoint = %endpoint.address, "no flow to a port of encapsulation");
+            return None;
+        }
         let any: SocketAddr = match endpoint.address {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -185,7 +206,8 @@ impl Flows {
     /// Returns true if the original destination of a client's datagrams differs from the listener's address. A client
     /// that sends to the listener directly bypasses the rules that restrict access.
     fn is_redirected(&self, client: SocketAddr) -> bool {
-        let mut conntrack = self.conntrack.lock().unwrap_or_else(PoisonError::into_inner);
+        let conntrack = self.kernel.conntrack.lock();
+        let mut conntrack = conntrack.unwrap_or_else(PoisonError::into_inner);
         match conntrack.original_destination(Protocol::Udp.number(), client, self.address) {
             Ok(original) => original.is_some_and(|original| {
                 original.ip() != self.address.ip() || original.port() != self.address.port()
@@ -197,11 +219,20 @@ impl Flows {
         }
     }
 
+    /// Returns true if the host of this process receives encapsulated packets at the port of an endpoint.
+    fn is_encapsulation_port(&self, endpoint: SocketAddr) -> bool {
+        self.kernel.encapsulation_ports.contains(endpoint.port())
+    }
+
+    /// Removes idle flows, and those to endpoints that may not continue.
     fn remove_idle(&mut self) {
         let now = milliseconds(self.start);
+        let (balancer, ports) = (&self.balancer, &self.kernel.encapsulation_ports);
         let is_fresh = |flow: &Flow| {
             let idle = now.saturating_sub(flow.last.load(Ordering::Relaxed));
-            Duration::from_millis(idle) < IDLE_TIMEOUT && self.balancer.lock().serves(flow.endpoint)
+            Duration::from_millis(idle) < IDLE_TIMEOUT
+                && balancer.lock().serves(flow.endpoint)
+                && !ports.contains(flow.endpoint.port())
         };
         self.flows.retain(|_, flow| is_fresh(flow));
     }

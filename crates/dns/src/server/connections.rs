@@ -58,7 +58,8 @@ impl Connections {
         })
     }
 
-    /// Returns a permit for a connection of `client`, or `None` if a limit is reached.
+    /// Returns a permit for a connection of `client`, as [`Policy::counted_client`](super::Policy) counts it, or `None` if
+    /// a limit is reached.
     pub(super) fn admit(self: &Arc<Self>, client: IpAddr, is_allowed: bool) -> Option<ConnectionPermit> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_allowed && open.of_refused_clients >= REFUSED_CLIENT_CONNECTIONS_MAX {

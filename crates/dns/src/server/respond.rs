@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use counting::client_network;
+
 use super::answer::{Outcome, UpstreamState};
 use super::clients::Clients;
 use super::search::SearchList;
@@ -102,6 +104,17 @@ pub struct Policy {
     pub transfer_to: Vec<ipnet::IpNet>,
     /// Logs every query.
     pub log_queries: bool,
+}
+
+impl Policy {
+    /// Returns the address by which the limits of a client count. Clients that the policy names count by their own
+    /// address: Pods of a node share a /64, and so do Nodes. Other clients have all addresses of their network.
+    pub(super) fn counted_client(&self, client: IpAddr) -> IpAddr {
+        match &self.clients {
+            Some(clients) if clients.allows(client) => client,
+            _ => client_network(client),
+        }
+    }
 }
 
 /// Processes query messages.
@@ -222,7 +235,7 @@ impl Responder {
         };
         let (length, source) = match self.answer(&query, peer, buffer, &mut state.scratch, upstream) {
             Outcome::Complete(length, source) => (length, source),
-            Outcome::NeedsUpstream(question) => match self.forwarder.admit(peer.address) {
+            Outcome::NeedsUpstream(question) => match self.admit(peer) {
                 Some(admission) => {
                     return Reaction::Forward(Box::new(Pending {
                         query,
@@ -244,6 +257,11 @@ impl Responder {
         }
     }
 
+    /// Returns a permit to wait for resolvers, or `None` if a limit is reached.
+    fn admit(&self, peer: Peer) -> Option<Admission> {
+        self.forwarder.admit(self.policy.counted_client(peer.address))
+    }
+
     /// Completes a query with resolvers and returns the response.
     pub async fn complete(&self, pending: Pending) -> Vec<u8> {
         let Pending {
@@ -258,7 +276,8 @@ impl Responder {
         let mut buffer = Vec::new();
         // Each round queries one name of the search list, or the target of an alias.
         let (length, source) = loop {
-            let result = self.forwarder.resolve(&question, peer.address).await;
+            let client = self.policy.counted_client(peer.address);
+            let result = self.forwarder.resolve(&question, client).await;
             if let Err(error) = &result {
                 tracing::debug!(name = %question.name, %error, "forwarded query failed");
             }

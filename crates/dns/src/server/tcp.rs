@@ -38,7 +38,8 @@ pub(super) struct Acceptor {
 
 impl Acceptor {
     fn admit(&self, client: IpAddr) -> Option<ConnectionPermit> {
-        self.connections.admit(client, self.responder.allows(client))
+        let counted = self.responder.policy().counted_client(client);
+        self.connections.admit(counted, self.responder.allows(client))
     }
 }
 

@@ -1,4 +1,22 @@
-use super::own_addresses;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::{Clients, Policy, own_addresses};
+
+#[test]
+fn clients_without_a_named_network_count_by_their_network() {
+    let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+    let [pod, outside] = ["fd00:244:0:1::5", "2001:db8:0:1::5"].map(address);
+    let network = address("2001:db8:0:1::");
+    assert_eq!(Policy::default().counted_client(outside), network);
+    let pods = Clients::of_networks(["fd00:244::/56".parse().expect("a network")]);
+    let policy = Policy {
+        clients: Some(Arc::new(pods)),
+        ..Policy::default()
+    };
+    assert_eq!(policy.counted_client(pod), pod);
+    assert_eq!(policy.counted_client(outside), network);
+}
 
 #[test]
 fn own_addresses_exclude_loopback() {

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use counting::client_network;
 use ipnet::IpNet;
 
 use crate::counters::PortCounters;
@@ -168,7 +169,8 @@ impl Admission {
             return Ok(());
         }
         let mut rates = self.service.rates.lock().unwrap_or_else(PoisonError::into_inner);
-        if rates.admit(client, per_second, self.service.started_at.elapsed()) {
+        let now = self.service.started_at.elapsed();
+        if rates.admit(client_network(client), per_second, now) {
             Ok(())
         } else {
             Err(ConnectionRefusal::Rate)

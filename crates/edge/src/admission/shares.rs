@@ -2,8 +2,10 @@
 //! Service leave connections for other Services, and one client leaves connections for the other clients of a Service.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use counting::client_network;
 
 /// Sets of the table of clients; the hash of a client selects one.
 const SETS: usize = 16_384;
@@ -15,8 +17,6 @@ const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 /// Maximum number of attempts to change slots that other threads change at the same time. After that, the client is not
 /// counted.
 const ATTEMPTS_MAX: usize = 16;
-/// Prefix length by which IPv6 clients are counted: a host has a whole network of this size.
-const IPV6_PREFIX_BITS: u32 = 64;
 
 /// Shares of the process's connections, in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl ClientConnections {
         client: IpAddr,
         max: u32,
     ) -> Result<Option<ClientSlot>, ClientFull> {
-        let hash = self.hasher.hash_one((service, network(client)));
+        let hash = self.hasher.hash_one((service, client_network(client)));
         let first = (hash as usize % SETS) * WAYS;
         // An empty slot is 0, so the tag of a client is never 0.
         let tag = (hash & !COUNT_MASK).max(1 << COUNT_BITS);
@@ -134,17 +134,6 @@ impl ClientConnections {
         };
         let changed = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |value| Some(less(value)));
         debug_assert!(changed.is_ok_and(|before| before & COUNT_MASK > 0));
-    }
-}
-
-/// Returns the network by which a client is counted.
-fn network(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => {
-            let host_bits = 128 - IPV6_PREFIX_BITS;
-            Ipv6Addr::from_bits(address.to_bits() >> host_bits << host_bits).into()
-        }
     }
 }
 

@@ -96,6 +96,21 @@ fn admits_clients_by_source_range_and_rate() {
 }
 
 #[test]
+fn addresses_of_an_ipv6_network_share_a_rate() {
+    let mut settings = service();
+    settings.policy.limits.connections_per_second = 2;
+    let port = port(settings);
+    let admit = |client: &str| {
+        let mut permit = port.permit().expect("a permit");
+        port.admit_client(client.parse().expect("an address"), &mut permit)
+    };
+    assert_eq!(admit("2001:db8::1"), Ok(()));
+    assert_eq!(admit("2001:db8::2"), Ok(()));
+    assert_eq!(admit("2001:db8::3"), Err(ConnectionRefusal::Rate));
+    assert_eq!(admit("2001:db8:0:1::1"), Ok(()));
+}
+
+#[test]
 fn finds_addresses_in_ranges() {
     let texts = [
         "10.0.0.0/8",

@@ -2,7 +2,7 @@
 
 mod policy;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -69,6 +69,12 @@ impl Port {
     ) -> Result<(), ConnectionRefusal> {
         self.admission
             .admit_client(client, &self.policy.load().service.policy, permit)
+    }
+
+    /// Returns true if the host of this edge receives encapsulated packets at the port of a backend. The edge sends no
+    /// datagrams there.
+    pub(crate) fn is_encapsulation_port(&self, backend: SocketAddr) -> bool {
+        self.edge.encapsulation_ports.contains(backend.port())
     }
 
     /// Becomes true when connections have to end as soon as they can: the edge drains, or the port is removed.

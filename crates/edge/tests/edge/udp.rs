@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use edge::settings::{Frontend, Stickiness};
+use netlink::route::{Connection, LinkName, Vxlan};
 
 use crate::fixture::{Fixture, TIMEOUT, service, wait_until};
 
@@ -106,4 +107,37 @@ fn flows_of_one_client_reach_one_backend() {
     for _ in 0..5 {
         assert_eq!(request(&client(&fixture), "x").expect("a response"), home);
     }
+}
+
+/// Adds a VXLAN link with a UDP port.
+fn add_vxlan(port: u16) {
+    let name = |text: &str| text.parse::<LinkName>().expect("a name");
+    let mut host = Connection::open().expect("a socket");
+    host.add_bridge(&name("br0")).expect("a bridge");
+    let underlay = host.link_index(&name("br0")).expect("a link");
+    let vxlan = Vxlan {
+        id: 7,
+        port,
+        local: Ipv4Addr::new(192, 0, 2, 1).into(),
+        underlay,
+    };
+    if let Err(error) = host.add_vxlan(&name("vx0"), &vxlan, [2, 0, 0, 0, 0, 1], 1450) {
+        testbed::skip_inside(&format!("no VXLAN here: {error}"));
+    }
+}
+
+/// Other hosts would take the datagrams of a client for packets of this host.
+#[test]
+fn sends_no_datagrams_to_ports_of_encapsulation() {
+    testbed::in_namespace(|| {
+        add_vxlan(8472);
+        let mut fixture = Fixture::new(service(Frontend::Udp, &[named("a")]));
+        let response = request(&client(&fixture), "x").expect("a response");
+        assert_eq!(response, "a x", "other ports");
+        fixture.set_backends(&[(Ipv4Addr::LOCALHOST, 8472).into()]);
+        client(&fixture).send(b"frame").expect("a sent datagram");
+        wait_until("a refused datagram", || {
+            fixture.metric("portolan_edge_refused_total", "no_backend") == Some(1)
+        });
+    });
 }

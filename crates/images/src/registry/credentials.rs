@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use crate::reference::DEFAULT_REGISTRY;
+use crate::reference::{DEFAULT_REGISTRY, Reference};
 
 /// User name that Docker writes for an identity token.
 const TOKEN_USER: &str = "<token>";
@@ -124,6 +124,12 @@ impl DockerAuth {
 }
 
 impl RegistryCredential {
+    /// Returns `true` if the credential is for the registry and repository of a reference.
+    pub fn is_for(&self, reference: &Reference) -> bool {
+        self.specificity(reference.registry(), reference.repository())
+            .is_some()
+    }
+
     /// Returns `true` if the password is an identity token.
     pub(super) fn is_token(&self) -> bool {
         matches!(self.username.as_str(), "" | TOKEN_USER)

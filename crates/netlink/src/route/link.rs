@@ -12,6 +12,12 @@ use crate::message::{Attribute, attributes};
 const VETH_INFO_PEER: u16 = 1;
 /// `IFLA_BRPORT_MODE` in `IFLA_INFO_SLAVE_DATA` of a port of a bridge.
 const IFLA_BRPORT_MODE: u16 = 4;
+/// Attributes in `IFLA_INFO_DATA` with the UDP port of a link, by the kind of the link.
+const ENCAPSULATION_PORTS: [(&str, u16); 3] = [
+    ("vxlan", vxlan::IFLA_VXLAN_PORT),
+    ("geneve", 5),  // `IFLA_GENEVE_PORT`
+    ("bareudp", 1), // `IFLA_BAREUDP_PORT`
+];
 
 /// A link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +40,8 @@ pub struct Link {
     pub ethernet: Option<[u8; 6]>,
     /// Settings of a link of kind `vxlan`.
     pub vxlan: Option<Vxlan>,
+    /// UDP port of a link of kind `vxlan`, `geneve` or `bareudp`.
+    pub encapsulation_port: Option<u16>,
     /// Group; 0 by default.
     pub group: u32,
     /// True if a program requests promiscuous mode.
@@ -240,6 +248,7 @@ pub(super) fn parse(part: &[u8]) -> Option<Link> {
         master: None,
         ethernet: None,
         vxlan: None,
+        encapsulation_port: None,
         group: 0,
         is_promiscuous: flags & libc::IFF_PROMISC as u32 != 0,
         is_hairpin: None,
@@ -263,12 +272,19 @@ pub(super) fn parse(part: &[u8]) -> Option<Link> {
                 if link.kind == "vxlan" {
                     link.vxlan = data.and_then(|inner| vxlan::parse(inner.value));
                 }
+                link.encapsulation_port = data.and_then(|inner| encapsulation_port(&link.kind, inner.value));
                 link.is_hairpin = hairpin_mode(value);
             }
             _ => {}
         }
     }
     Some(link)
+}
+
+/// Returns the UDP port in the `IFLA_INFO_DATA` of a link of this kind.
+fn encapsulation_port(kind: &str, info_data: &[u8]) -> Option<u16> {
+    let (_, port) = ENCAPSULATION_PORTS.iter().find(|(of, _)| *of == kind)?;
+    attributes(info_data).find(|inner| inner.kind == *port)?.u16_be()
 }
 
 /// Returns the hairpin mode in the `IFLA_LINKINFO` of a port of a bridge; `None` for other links.

@@ -54,6 +54,26 @@ fn truncated_messages_decode_without_panic() {
 }
 
 #[test]
+fn links_have_the_port_of_their_encapsulation() {
+    let link = |kind: &str, attribute: u16| {
+        let mut request = Request::new(libc::RTM_NEWLINK, 0, &ifinfomsg(7, 1, 0));
+        request.nested(libc::IFLA_LINKINFO, |info| {
+            info.text(libc::IFLA_INFO_KIND, kind);
+            info.nested(libc::IFLA_INFO_DATA, |data| {
+                data.attribute(attribute, &8472_u16.to_be_bytes());
+            });
+        });
+        link::parse(&request.finish(1)[16..]).unwrap().encapsulation_port
+    };
+    let kinds = [("vxlan", 15), ("geneve", 5), ("bareudp", 1)];
+    for (kind, attribute) in kinds {
+        assert_eq!(link(kind, attribute), Some(8472), "{kind}");
+    }
+    assert_eq!(link("vxlan", 5), None);
+    assert_eq!(link("bridge", 15), None);
+}
+
+#[test]
 fn veth_pair_joins_two_namespaces() {
     testbed::in_namespace(|| {
         let other = NetworkNamespace::create().unwrap();

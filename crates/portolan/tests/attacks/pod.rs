@@ -37,6 +37,7 @@ fn root_in_a_pod_cannot_take_over_the_node() {
             ("file", ": >>/etc/hostname".to_owned()),
             ("program", ": >>/bin/bash || : >>/usr/bin/env".to_owned()),
             ("device", "mknod /dev/shm/memory c 1 1; head -c 1 /dev/shm/memory || head -c 1 /dev/mem || ls /dev/kmsg".to_owned()),
+            ("device-file", "chmod 0666 /dev/null || chown 0 /dev/zero || touch -d @1 /dev/full".to_owned()),
             ("namespace", "unshare -U true".to_owned()),
             ("mount", "mount -t tmpfs none /mnt".to_owned()),
             ("setting", "cat /proc/sys/vm/swappiness >/proc/sys/vm/swappiness".to_owned()),

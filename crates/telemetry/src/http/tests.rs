@@ -17,7 +17,7 @@ fn new_connection_displaces_the_oldest_one_of_the_busiest_client() {
 #[test]
 fn addresses_of_one_ipv6_network_are_one_source() {
     let sources = addresses(&["2001:db8::1", "2001:db8::2:0:0:1", "::ffff:10.0.0.1"]);
-    let sources: Vec<IpAddr> = sources.into_iter().map(source).collect();
+    let sources: Vec<IpAddr> = sources.into_iter().map(client_network).collect();
     assert_eq!(sources, addresses(&["2001:db8::", "2001:db8::", "10.0.0.1"]));
 }
 

@@ -93,6 +93,13 @@ pub enum Action {
     KillProcess,
 }
 
+impl Action {
+    /// Returns true if calls with this action are executed.
+    fn permits(self) -> bool {
+        matches!(self, Self::Allow | Self::Log)
+    }
+}
+
 /// Condition on one argument.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -145,7 +152,7 @@ impl Profile {
     /// See [`ProfileError`].
     pub fn filters(&self) -> Result<Vec<BpfProgram>, ProfileError> {
         let mut programs = Vec::new();
-        if cfg!(target_arch = "x86_64") && matches!(self.default_action, Action::Allow | Action::Log) {
+        if cfg!(target_arch = "x86_64") && self.default_action.permits() {
             programs.push(without_x32());
         }
         let mut done = vec![SeccompAction::Allow];
@@ -170,16 +177,15 @@ impl Profile {
 
     /// Returns true if the filters reject a system call regardless of its arguments.
     pub fn denies(&self, call: &str) -> bool {
-        let allows = |action: Action| matches!(action, Action::Allow | Action::Log);
         let of_call = self.syscalls.iter();
         let of_call = of_call.filter(|rule| rule.names.iter().any(|name| name == call));
         let of_call: Vec<&Rule> = of_call.collect();
-        let is_allowed = of_call.iter().any(|rule| allows(rule.action));
+        let is_allowed = of_call.iter().any(|rule| rule.action.permits());
         // Of several filters, the kernel takes the strictest action.
         let is_rejected = of_call
             .iter()
-            .any(|rule| !allows(rule.action) && rule.args.is_empty());
-        is_rejected || (!is_allowed && !allows(self.default_action))
+            .any(|rule| !rule.action.permits() && rule.args.is_empty());
+        is_rejected || (!is_allowed && !self.default_action.permits())
     }
 
     fn rules(
@@ -195,8 +201,8 @@ impl Profile {
                     unconditional.push(number);
                     continue;
                 }
-                let conditions: Result<Vec<_>, _> = rule.args.iter().map(condition).collect();
-                let rule = SeccompRule::new(conditions?)?;
+                let conditions = rule.args.iter().map(|given| condition(given, rule.action));
+                let rule = SeccompRule::new(conditions.collect::<Result<_, _>>()?)?;
                 conditional.entry(number).or_default().push(rule);
             }
         }
@@ -246,7 +252,12 @@ fn action(action: Action, errno: Option<u32>) -> SeccompAction {
     }
 }
 
-fn condition(condition: &Condition) -> Result<SeccompCondition, ProfileError> {
+/// Returns a condition of a rule with this action.
+///
+/// The kernel uses 32 bits of most arguments and ignores the others. A program could pass 40 with a higher bit in place of
+/// 40. A rule that permits calls therefore holds for at most the arguments that match with 32 bits and with 64 bits, and a
+/// rule that refuses calls for all that match with one of them.
+pub(super) fn condition(condition: &Condition, action: Action) -> Result<SeccompCondition, ProfileError> {
     let comparison = match condition.comparison {
         Comparison::NotEqual => SeccompCmpOp::Ne,
         Comparison::Less => SeccompCmpOp::Lt,
@@ -256,14 +267,22 @@ fn condition(condition: &Condition) -> Result<SeccompCondition, ProfileError> {
         Comparison::Greater => SeccompCmpOp::Gt,
         Comparison::MaskedEqual => SeccompCmpOp::MaskedEq(condition.value),
     };
-    let value = match condition.comparison {
-        Comparison::MaskedEqual => condition.value_two,
-        _ => condition.value,
+    let (value, has_32_bits) = match condition.comparison {
+        // The mask selects the bits.
+        Comparison::MaskedEqual => (condition.value_two, false),
+        // With 32 bits, fewer arguments match.
+        Comparison::NotEqual | Comparison::Greater | Comparison::GreaterOrEqual => {
+            (condition.value, action.permits())
+        }
+        // With 32 bits, more arguments match.
+        Comparison::Equal | Comparison::Less | Comparison::LessOrEqual => {
+            (condition.value, !action.permits())
+        }
     };
-    // The kernel uses 32 bits of most arguments: "not 40" must not match 40 with a higher bit.
-    let length = match condition.comparison {
-        Comparison::NotEqual if value <= DWORD_MAX => SeccompCmpArgLen::Dword,
-        _ => SeccompCmpArgLen::Qword,
+    let length = if has_32_bits && value <= DWORD_MAX {
+        SeccompCmpArgLen::Dword
+    } else {
+        SeccompCmpArgLen::Qword
     };
     Ok(SeccompCondition::new(condition.index, length, comparison, value)?)
 }

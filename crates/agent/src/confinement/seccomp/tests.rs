@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition};
 use serde_json::json;
 
 use super::*;
@@ -99,6 +100,66 @@ fn calls_of_x32_do_not_exist() {
         (of_x32, usual >= 0)
     });
     assert_eq!(filtered.join().unwrap(), (-1, true));
+}
+
+/// The kernel takes the lower 32 bits of the first argument of socket(2).
+#[test]
+fn higher_bits_of_an_argument_evade_no_rule() {
+    let text = json!({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["socket"], "action": "SCMP_ACT_ERRNO",
+        "args": [{"index": 0, "value": libc::AF_UNIX, "op": "SCMP_CMP_EQ"}]}]});
+    let filters = Profile::parse(text.to_string().as_bytes())
+        .unwrap()
+        .filters()
+        .unwrap();
+    let filtered = std::thread::spawn(move || {
+        // SAFETY: the call takes no pointer.
+        let result = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+        assert_eq!(result, 0);
+        install(&filters).unwrap();
+        let family = libc::c_long::from(libc::AF_UNIX);
+        [family, family | 1 << 32].map(|family| {
+            // SAFETY: the call takes no pointer.
+            let result = unsafe { libc::syscall(libc::SYS_socket, family, libc::SOCK_STREAM, 0) };
+            (result, io::Error::last_os_error().raw_os_error())
+        })
+    });
+    assert_eq!(filtered.join().unwrap(), [(-1, Some(libc::EPERM)); 2]);
+}
+
+#[test]
+fn conditions_compare_the_bits_that_permit_less() {
+    for (comparison, operator) in [
+        (Comparison::NotEqual, SeccompCmpOp::Ne),
+        (Comparison::Greater, SeccompCmpOp::Gt),
+        (Comparison::GreaterOrEqual, SeccompCmpOp::Ge),
+        (Comparison::Equal, SeccompCmpOp::Eq),
+        (Comparison::Less, SeccompCmpOp::Lt),
+        (Comparison::LessOrEqual, SeccompCmpOp::Le),
+    ] {
+        let matches_less = matches!(
+            comparison,
+            Comparison::NotEqual | Comparison::Greater | Comparison::GreaterOrEqual
+        );
+        for (action, permits) in [(Action::Allow, true), (Action::Log, true), (Action::Errno, false)] {
+            let given = |value| Condition {
+                index: 1,
+                value,
+                value_two: 0,
+                comparison,
+            };
+            let expected = |length, value| SeccompCondition::new(1, length, operator.clone(), value).unwrap();
+            let length = if matches_less == permits {
+                SeccompCmpArgLen::Dword
+            } else {
+                SeccompCmpArgLen::Qword
+            };
+            let subject = format!("{comparison:?}, {action:?}");
+            let short = profile::condition(&given(40), action).unwrap();
+            assert_eq!(short, expected(length, 40), "{subject}");
+            let long = profile::condition(&given(1 << 32), action).unwrap();
+            assert_eq!(long, expected(SeccompCmpArgLen::Qword, 1 << 32), "{subject}");
+        }
+    }
 }
 
 #[test]

@@ -1,20 +1,25 @@
 use std::time::Duration;
 
 use ::images::StoreSettings;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
 use super::*;
+
+fn access_of(directory: &tempfile::TempDir) -> Arc<ImageAccess> {
+    Arc::new(ImageAccess::open(directory.path().join("access.json")))
+}
 
 #[tokio::test]
 async fn pull_ends_when_nobody_waits() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = ImageStore::open(directory.path(), StoreSettings::default()).expect("a store");
-    let puller = ImagePuller::new(store);
+    let puller = ImagePuller::new(store, access_of(&directory));
     // The registry never answers.
     let registry = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
     let address = registry.local_addr().expect("an address");
     let reference: Reference = format!("{address}/team/web:1").parse().expect("a name");
-    let pull = puller.pull(&reference, Vec::new());
+    let pull = puller.pull("team", &reference, Vec::new());
     let waited = tokio::time::timeout(Duration::from_millis(100), pull).await;
     assert!(waited.is_err(), "the pull waits for the registry");
     let is_running = || !puller.running.lock().expect("the pulls").is_empty();
@@ -25,4 +30,33 @@ async fn pull_ends_when_nobody_waits() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the pull goes on");
+}
+
+/// A registry that never answers delays the pulls of its namespace only.
+#[tokio::test]
+async fn pulls_of_one_namespace_leave_permits_to_others() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = ImageStore::open(directory.path(), StoreSettings::default()).expect("a store");
+    let puller = Arc::new(ImagePuller::new(store, access_of(&directory)));
+    let registry = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
+    let address = registry.local_addr().expect("an address");
+    let pull = |namespace: &'static str, repository: &str| {
+        let reference: Reference = format!("{address}/{repository}:1").parse().expect("a name");
+        let puller = Arc::clone(&puller);
+        tokio::spawn(async move { puller.pull(namespace, &reference, Vec::new()).await })
+    };
+    let slow = (0..=PULLS_MAX).map(|number| pull("slow", &format!("slow/{number}")));
+    let mut pulls: Vec<_> = slow.collect();
+    let mut connections = Vec::new();
+    for _ in 0..PULLS_OF_NAMESPACE_MAX {
+        connections.push(registry.accept().await.expect("a connection"));
+    }
+    pulls.push(pull("other", "other/web"));
+    let next = tokio::time::timeout(Duration::from_secs(20), registry.accept()).await;
+    let (mut connection, _) = next.expect("a connection in time").expect("a connection");
+    let mut request = [0; 1024];
+    let length = connection.read(&mut request).await.expect("a request");
+    let request = String::from_utf8_lossy(&request[..length]).into_owned();
+    assert!(request.contains("/other/web/"), "{request}");
+    pulls.iter().for_each(tokio::task::JoinHandle::abort);
 }

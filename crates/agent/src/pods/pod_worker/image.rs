@@ -45,6 +45,11 @@ pub(super) enum ImageError {
     Name { image: String, source: ReferenceError },
     #[error("Container image {image:?} is not present with pull policy of Never")]
     NeverPull { image: String },
+    #[error(
+        "Container image {image:?} was pulled with credentials of another namespace, and the pull policy is Never; use \
+         IfNotPresent"
+    )]
+    NotPermitted { image: String },
     #[error("{0}")]
     Pull(#[from] SharedPullError),
     #[error(transparent)]
@@ -60,7 +65,7 @@ impl ImageError {
     fn reason(&self) -> &'static str {
         match self {
             Self::Name { .. } => "InvalidImageName",
-            Self::NeverPull { .. } => "ErrImageNeverPull",
+            Self::NeverPull { .. } | Self::NotPermitted { .. } => "ErrImageNeverPull",
             Self::Pull(_) => "ErrImagePull",
             Self::Store(_) | Self::Hold(_) | Self::Shutdown => "ImageInspectError",
         }
@@ -284,16 +289,20 @@ impl ImageSearch {
                 find.map_err(|_| ImageError::Shutdown)??
             }
         };
+        let namespace = &self.pod.metadata.namespace;
         let image = match present {
-            Some(image) => {
+            Some(image) if images.access.permits(namespace, &reference, &image.digest) => {
                 let message = format!("Container image {name:?} already present on machine");
                 self.events.normal("Pulled", message);
                 image
             }
+            Some(_) if policy == PullPolicy::Never => {
+                return Err(ImageError::NotPermitted { image: name.clone() });
+            }
             None if policy == PullPolicy::Never => {
                 return Err(ImageError::NeverPull { image: name.clone() });
             }
-            None => self.pull(images, &reference).await?,
+            _ => self.pull(images, &reference).await?,
         };
         let (in_use, id) = (Arc::clone(&images.in_use), image.id.clone());
         let (uid, container) = (self.pod.metadata.uid.clone(), self.container.name.clone());
@@ -308,7 +317,8 @@ impl ImageSearch {
         self.events.normal("Pulling", format!("Pulling image {name:?}"));
         let begun = Instant::now();
         let credentials = pull_credentials::of_pod(&self.agent, &self.pod, &self.events).await;
-        let image = images.puller.pull(reference, credentials).await?;
+        let namespace = &self.pod.metadata.namespace;
+        let image = images.puller.pull(namespace, reference, credentials).await?;
         let (seconds, size) = (begun.elapsed().as_secs_f64(), image.size_bytes);
         let message = format!(
             "Successfully pulled image {name:?} in {seconds:.3}s ({seconds:.3}s including waiting). \

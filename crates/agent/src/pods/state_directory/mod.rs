@@ -23,6 +23,7 @@ const RECORD: &str = "record.json";
 const CHECKPOINT: &str = "containers.json";
 const POD_CIDRS: &str = "ranges.json";
 const SECCOMP: &str = "seccomp";
+const IMAGE_ACCESS: &str = "image-access.json";
 /// Longest UID that names a directory. UIDs of API servers have 36 characters.
 const UID_BYTES_MAX: usize = 64;
 
@@ -80,6 +81,7 @@ pub struct StateDirectory {
     pods: PathBuf,
     pod_cidrs: PathBuf,
     seccomp: PathBuf,
+    image_access: PathBuf,
 }
 
 /// Directory of one Pod.
@@ -102,12 +104,18 @@ impl StateDirectory {
             pods,
             pod_cidrs: path.join(POD_CIDRS),
             seccomp: path.join(SECCOMP),
+            image_access: path.join(IMAGE_ACCESS),
         })
     }
 
     /// Returns the directory of the administrator's seccomp profiles, as in the kubelet's root directory.
     pub fn seccomp_profiles(&self) -> PathBuf {
         self.seccomp.clone()
+    }
+
+    /// Returns the path of the file with the namespaces that may use images.
+    pub(crate) fn image_access(&self) -> PathBuf {
+        self.image_access.clone()
     }
 
     /// Returns the last Pod ranges of the Node; none if they are unknown.
@@ -294,6 +302,11 @@ impl PodDirectory {
             self.logs(container),
             self.termination_messages(container),
         ]
+    }
+
+    /// Files of the Pod that its containers from images see in `/etc`, and can write.
+    pub(crate) fn shared_files(&self) -> [PathBuf; 3] {
+        ["hosts", "hostname", "resolv.conf"].map(|name| self.path.join(name))
     }
 
     /// Returns the directory of the volumes.

@@ -1,4 +1,5 @@
-//! Limits of the disk that a Pod uses (kubelet's `localStorageEviction`): writable layers, logs and `emptyDir` volumes.
+//! Limits of the disk that a Pod uses (kubelet's `localStorageEviction`): writable layers, logs, `emptyDir` volumes, and
+//! the files of the Pod in `/etc` of its containers.
 
 mod usage;
 
@@ -9,7 +10,7 @@ use crate::object::quantity::Quantity;
 use crate::object::{Container, Pod, PodSpec};
 use crate::pods::state_directory::PodDirectory;
 
-use usage::{Budget, ENTRIES_MAX, ENTRIES_PER_ROUND, Unmeasured, Walk};
+use usage::{Budget, ENTRIES_MAX, ENTRIES_PER_ROUND, Unmeasured, Walk, bytes_of_file};
 
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,8 @@ struct Limit {
 struct StorageUsage {
     containers: BTreeMap<String, u64>,
     volumes: BTreeMap<String, u64>,
+    /// Files that all containers share, such as `/etc/hosts`.
+    shared_files: u64,
 }
 
 impl StorageLimits {
@@ -89,7 +92,8 @@ impl StorageLimits {
                 "Usage of EmptyDir volume {name:?} exceeds the limit {text:?}. "
             ));
         }
-        let total: u64 = usage.containers.values().chain(usage.volumes.values()).sum();
+        let of_names = usage.containers.values().chain(usage.volumes.values());
+        let total = of_names.fold(usage.shared_files, |total, bytes| total.saturating_add(*bytes));
         if let Some(Limit { text, .. }) = self.pod.as_ref().filter(|limit| total > limit.bytes) {
             return Some(format!(
                 "Pod ephemeral local storage usage exceeds the total limit of containers {text}. "
@@ -171,7 +175,14 @@ impl Measurement {
             paths.map(|path| (Owner::Container(name.clone()), path))
         });
         Self {
-            usage: StorageUsage::default(),
+            usage: StorageUsage {
+                shared_files: directory
+                    .shared_files()
+                    .iter()
+                    .map(|file| bytes_of_file(file))
+                    .sum(),
+                ..StorageUsage::default()
+            },
             remaining: volumes.chain(containers).collect(),
             current: None,
             entries_left: ENTRIES_MAX,

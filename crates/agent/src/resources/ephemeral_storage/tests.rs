@@ -29,6 +29,7 @@ fn usage(containers: &[(&str, u64)], volumes: &[(&str, u64)]) -> StorageUsage {
     StorageUsage {
         containers: by_name(containers),
         volumes: by_name(volumes),
+        shared_files: 0,
     }
 }
 
@@ -162,6 +163,21 @@ fn pod_with_many_files_is_evicted_in_a_later_round() {
     let expected = "Usage of EmptyDir volume \"data\" exceeds the limit \"5Mi\". ";
     assert_eq!(rounds[..2], [None::<String>, None]);
     assert_eq!(rounds[2].as_deref(), Some(expected));
+}
+
+/// A container from an image can write its `/etc/hosts`, which is a file of the Pod.
+#[test]
+fn files_in_etc_count_for_the_pod() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = StateDirectory::open(root.path()).unwrap().pod(UID).unwrap();
+    fs::create_dir_all(directory.path()).unwrap();
+    let spec = json!({"containers": [container("a", "5Mi")]});
+    let mut check = StorageCheck::new(limits(spec).unwrap(), directory.clone());
+    fs::write(directory.path().join("hosts"), vec![1; 3 << 20]).unwrap();
+    assert_eq!(check.next_round(), None);
+    fs::write(directory.path().join("resolv.conf"), vec![1; 3 << 20]).unwrap();
+    let expected = "Pod ephemeral local storage usage exceeds the total limit of containers 5Mi. ";
+    assert_eq!(check.next_round().as_deref(), Some(expected));
 }
 
 /// A container can create such a tree by steps, with relative paths.

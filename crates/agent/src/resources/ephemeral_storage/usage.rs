@@ -9,7 +9,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat,
+};
 use rustix::io::Errno;
 
 /// Files and directories of one Pod that one round counts.
@@ -156,6 +158,17 @@ impl Walk {
     }
 }
 
+/// Returns the bytes of a file on disk; 0 for one that is missing.
+pub(super) fn bytes_of_file(path: &Path) -> u64 {
+    let stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW);
+    stat.map_or(0, |stat| occupied(&stat))
+}
+
+fn occupied(stat: &Stat) -> u64 {
+    let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
+    blocks.saturating_mul(BLOCK_BYTES)
+}
+
 /// Directory tree that is being read.
 struct Tree {
     device: u64,
@@ -200,8 +213,7 @@ impl Tree {
             } else if stat.st_nlink > 1 && !self.is_first_name(stat.st_ino) {
                 continue;
             }
-            let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
-            self.bytes = self.bytes.saturating_add(blocks.saturating_mul(BLOCK_BYTES));
+            self.bytes = self.bytes.saturating_add(occupied(&stat));
         }
         Ok(false)
     }

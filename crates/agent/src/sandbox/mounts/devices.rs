@@ -33,6 +33,10 @@ const TERMINAL_GROUP: u32 = 5;
 /// Options of the file system for terminals.
 const TERMINALS: &str = "newinstance,ptmxmode=0666";
 
+/// Attributes of the mounts of devices. Programs can write to a device on a read-only mount, but not change its mode,
+/// owner or times, which are those of the device file of the node.
+const DEVICE_ATTRIBUTES: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
+
 /// Devices of the node as detached mounts.
 pub(super) struct Devices {
     detached: Vec<(&'static str, OwnedFd)>,
@@ -50,7 +54,10 @@ impl Devices {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         for name in DEVICES {
             match open_tree(CWD, Path::new("/dev").join(name), flags) {
-                Ok(tree) => detached.push((name, tree)),
+                Ok(tree) => {
+                    set_attributes(tree.as_fd(), DEVICE_ATTRIBUTES, 0, 0)?;
+                    detached.push((name, tree));
+                }
                 Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno.into()),
             }

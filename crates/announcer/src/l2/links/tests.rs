@@ -11,6 +11,7 @@ fn link(index: u32, name: &str) -> Link {
         master: None,
         ethernet: Some([2, 0, 0, 0, 0, index as u8]),
         vxlan: None,
+        encapsulation_port: None,
         group: 0,
         is_promiscuous: false,
         is_hairpin: None,

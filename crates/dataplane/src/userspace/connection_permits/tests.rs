@@ -47,3 +47,19 @@ fn mapped_addresses_count_as_their_ipv4_address() {
     let refused = permits.acquire(&service("b")).unwrap().for_client(mapped);
     assert_eq!(refused.unwrap_err(), Refusal::Client);
 }
+
+#[test]
+fn ipv6_clients_count_by_their_network_and_pods_by_address() {
+    let permits = ConnectionPermits::with_shares(8, 8, 1);
+    permits.set_pods(&["fd00:244::/56".parse().unwrap()]);
+    let take = |client: &str| {
+        let permit = permits.acquire(&service("a"))?;
+        permit.for_client(client.parse().unwrap())
+    };
+    let held = [take("2001:db8::1"), take("2001:db8:0:1::1")];
+    assert!(held.iter().all(Result::is_ok));
+    assert_eq!(take("2001:db8::2").unwrap_err(), Refusal::Client);
+    let pods = [take("fd00:244:0:1::5"), take("fd00:244:0:1::6")];
+    assert!(pods.iter().all(Result::is_ok));
+    assert_eq!(take("fd00:244:0:1::6").unwrap_err(), Refusal::Client);
+}

@@ -1,11 +1,14 @@
-//! UDP flows. A flow is a client's address and has its own socket towards its backend, until it is idle for too long.
+//! UDP flows. A flow is a client's address and has its own socket towards its backend, until it is idle for too long, or
+//! makes room for others.
+
+mod eviction;
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::net::UdpSocket;
@@ -17,11 +20,14 @@ use crate::admission::bandwidth::BandwidthReservation;
 use crate::backends::{Backend, ChosenBackend};
 use crate::port::Port;
 use crate::refusal::ConnectionRefusal;
+use eviction::{FlowUse, least_used};
 
 /// Longest datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Maximum number of flows of one socket: those of one port leave room for others.
 const FLOWS_MAX: usize = 16_384;
+/// Flows that end at once to make room. One pass over all flows then serves as many new ones.
+const FLOWS_EVICTED: usize = FLOWS_MAX / 64;
 /// Maximum number of datagrams received before other tasks run.
 const DATAGRAMS_PER_POLL_MAX: usize = 64;
 /// Maximum number of backends that are tried for one datagram.
@@ -93,6 +99,10 @@ struct Flow {
     socket: Arc<UdpSocket>,
     /// Milliseconds from `Flows::started_at` to the last datagram of either side.
     last: Arc<AtomicU64>,
+    /// True after the first response.
+    has_response: Arc<AtomicBool>,
+    /// True if the client has sent a datagram after a response.
+    is_confirmed: bool,
     /// Bandwidth of datagrams from the client, if limited.
     received: Option<BandwidthReservation>,
     responses: AbortHandle,
@@ -140,6 +150,7 @@ impl Flows {
                 return;
             };
             flow.last.store(now, Ordering::Relaxed);
+            flow.is_confirmed |= flow.has_response.load(Ordering::Relaxed);
             let elapsed = self.port.admission.bandwidth_epoch().elapsed();
             if let Some(reservation) = &mut flow.received
                 && tried.is_empty()
@@ -170,9 +181,6 @@ impl Flows {
         tried: &[SocketAddr],
         now: u64,
     ) -> Result<Flow, ConnectionRefusal> {
-        if self.flows.len() >= FLOWS_MAX {
-            return Err(ConnectionRefusal::ProcessConnections);
-        }
         let mut permit = self.port.permit()?;
         self.port.admit_client(client.ip(), &mut permit)?;
         let chosen = self
@@ -180,12 +188,21 @@ impl Flows {
             .policy
             .choose(client.ip(), tried)
             .ok_or(ConnectionRefusal::NoBackend)?;
+        if self.port.is_encapsulation_port(chosen.backend.address) {
+            let reason = "its port is one of encapsulation between hosts, such as VXLAN";
+            chosen.backend.record_failure(reason.to_owned());
+            return Err(ConnectionRefusal::NoBackend);
+        }
         let socket = connected(chosen.backend.address).map_err(|error| {
             tracing::debug!(%error, "socket of a new flow not opened");
             ConnectionRefusal::NoBackend
         })?;
+        if self.flows.len() >= FLOWS_MAX {
+            self.evict();
+        }
         let socket = Arc::new(socket);
         let last = Arc::new(AtomicU64::new(now));
+        let has_response = Arc::<AtomicBool>::default();
         let limits = self.port.policy.settings().service.policy.limits;
         let [received, sent] = self.port.admission.bandwidth(&limits);
         let responses = ResponseForwarder {
@@ -194,6 +211,7 @@ impl Flows {
             from: socket.clone(),
             to: self.socket.clone(),
             last: last.clone(),
+            has_response: has_response.clone(),
             sent,
             started_at: self.started_at,
             port: self.port.clone(),
@@ -202,13 +220,15 @@ impl Flows {
             chosen,
             socket,
             last,
+            has_response,
+            is_confirmed: false,
             received,
             responses: self.responses.spawn(responses.forward()),
             _permit: permit,
         })
     }
 
-    /// Removes idle flows, and those whose backend is removed.
+    /// Removes idle flows, and those whose backend is removed or may not receive datagrams.
     fn remove_idle_flows(&mut self, interval: Duration) {
         if self.last_removal.elapsed() < interval {
             return;
@@ -218,8 +238,25 @@ impl Flows {
         let idle_timeout = self.port.policy.settings().service.policy.idle_timeout;
         self.flows.retain(|_, flow| {
             let idle = now.saturating_sub(flow.last.load(Ordering::Relaxed));
-            Duration::from_millis(idle) < idle_timeout && !flow.chosen.backend.is_removed()
+            let backend = &flow.chosen.backend;
+            Duration::from_millis(idle) < idle_timeout
+                && !backend.is_removed()
+                && !self.port.is_encapsulation_port(backend.address)
         });
+    }
+
+    /// Ends the flows that are used least.
+    fn evict(&mut self) {
+        let flows = self.flows.iter().map(|(client, flow)| {
+            let last = flow.last.load(Ordering::Relaxed);
+            let is_confirmed = flow.is_confirmed;
+            (*client, FlowUse { is_confirmed, last })
+        });
+        let clients = least_used(flows, FLOWS_EVICTED);
+        tracing::debug!(port = %self.port.key, flows = clients.len(), "flows ended; the socket had the maximum");
+        for client in clients {
+            self.flows.remove(&client);
+        }
     }
 
     fn removal_interval(&self) -> Duration {
@@ -250,6 +287,7 @@ struct ResponseForwarder {
     from: Arc<UdpSocket>,
     to: Arc<UdpSocket>,
     last: Arc<AtomicU64>,
+    has_response: Arc<AtomicBool>,
     /// Bandwidth of datagrams to the client, if limited.
     sent: Option<BandwidthReservation>,
     started_at: Instant,
@@ -269,6 +307,7 @@ impl ResponseForwarder {
                 match self.from.try_recv(&mut buffer) {
                     Ok(bytes) => {
                         self.last.store(milliseconds(self.started_at), Ordering::Relaxed);
+                        self.has_response.store(true, Ordering::Relaxed);
                         self.port.policy.backends().record_connect(&self.backend, true);
                         let elapsed = self.port.admission.bandwidth_epoch().elapsed();
                         if let Some(reservation) = &mut self.sent

@@ -1,0 +1,86 @@
+use super::*;
+
+fn digest(content: &str) -> Digest {
+    let hex = format!("{:0>64}", content.len());
+    format!("sha256:{hex}").parse().expect("a digest")
+}
+
+fn reference(name: &str) -> Reference {
+    name.parse().expect("a name")
+}
+
+fn with_credentials<'a>(digest: &'a Digest, before: Option<&'a Digest>) -> Option<Pulled<'a>> {
+    Some(Pulled {
+        digest,
+        before,
+        has_credentials: true,
+    })
+}
+
+#[test]
+fn images_pulled_with_credentials_are_for_their_namespaces() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("access.json");
+    let access = ImageAccess::open(path.clone());
+    let (private, name) = (digest("a"), reference("registry.example/team/app:1"));
+    let present = BTreeSet::from([private.to_string()]);
+    access.begin(&name);
+    assert!(!access.permits("team", &name, &private), "the pull has not ended");
+    access.finish("team", &name, with_credentials(&private, None), Some(&present));
+    // The next agent has the same entries.
+    for access in [access, ImageAccess::open(path)] {
+        assert!(access.permits("team", &name, &private));
+        assert!(!access.permits("other", &name, &private));
+        let by_digest = reference(&format!("registry.example/team/app@{private}"));
+        assert!(!access.permits("other", &by_digest, &private));
+        assert!(access.permits("other", &name, &digest("loaded by an administrator")));
+    }
+}
+
+#[test]
+fn pulls_without_credentials_and_former_images_are_for_all() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let access = ImageAccess::open(directory.path().join("access.json"));
+    let (first, second) = (digest("a"), digest("ab"));
+    let name = reference("registry.example/team/app:1");
+    let present = BTreeSet::from([&first, &second].map(ToString::to_string));
+    // An administrator loaded it before.
+    access.finish(
+        "team",
+        &name,
+        with_credentials(&first, Some(&first)),
+        Some(&present),
+    );
+    assert!(access.permits("other", &name, &first));
+    // The name has another image now.
+    access.finish(
+        "team",
+        &name,
+        with_credentials(&second, Some(&first)),
+        Some(&present),
+    );
+    assert!(!access.permits("other", &name, &second));
+    let without = Pulled {
+        digest: &second,
+        before: Some(&second),
+        has_credentials: false,
+    };
+    access.finish("other", &name, Some(without), Some(&present));
+    assert!(access.permits("third", &name, &second));
+}
+
+#[test]
+fn failed_pull_and_removed_image_leave_no_entry() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let access = ImageAccess::open(directory.path().join("access.json"));
+    let (first, second) = (digest("a"), digest("ab"));
+    let name = reference("registry.example/team/app:1");
+    access.begin(&name);
+    access.finish("team", &name, None, None);
+    assert!(access.permits("other", &name, &first));
+    let present = BTreeSet::from([first.to_string()]);
+    access.finish("team", &name, with_credentials(&first, None), Some(&present));
+    let present = BTreeSet::from([second.to_string()]);
+    access.finish("team", &name, with_credentials(&second, None), Some(&present));
+    assert_eq!(access.lock().namespaces.len(), 1);
+}
