@@ -168,6 +168,7 @@ pub async fn explain_from_api(
     }
 }
 
+/// Builds the responder, and the feed of its zone.
 fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
     let own = own_addresses(&config.listen);
     let (upstreams, host_domains) = match &config.upstreams {

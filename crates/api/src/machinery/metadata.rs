@@ -264,6 +264,7 @@ fn validate_annotations(errors: &mut FieldErrors, metadata: &Value, path: &Path)
     }
 }
 
+/// Validates the owner references.
 fn validate_owners(errors: &mut FieldErrors, metadata: &Value, path: &Path) {
     let owners = items(metadata, "ownerReferences");
     let mut controller = None;

@@ -53,7 +53,7 @@ impl RateLimit {
     }
 
     /// Takes a token for a response to `client` at a millisecond of a clock that wraps.
-    pub(super) fn take(&self, client: IpAddr, now_ms: u32) -> Decision {
+    pub(super) fn take(&self, client: IpAddr, now_milliseconds: u32) -> Decision {
         let at = usize::try_from(self.hasher.hash_one(network(client)) % BUCKETS as u64).unwrap_or(0);
         let full = self.full();
         let buckets = self
@@ -66,13 +66,13 @@ impl RateLimit {
         // Two workers can update the bucket at the same time and count one response less; neither waits for the other.
         let old = bucket.load(Ordering::Relaxed);
         let (then, tokens) = ((old >> 32) as u32, old & u64::from(u32::MAX));
-        let earned = u64::from(now_ms.wrapping_sub(then)) * self.per_second;
+        let earned = u64::from(now_milliseconds.wrapping_sub(then)) * self.per_second;
         let mut left = (tokens + earned).min(full);
         if left >= 1_000 {
             left -= 1_000;
             has_token = true;
         }
-        bucket.store(u64::from(now_ms) << 32 | left, Ordering::Relaxed);
+        bucket.store(u64::from(now_milliseconds) << 32 | left, Ordering::Relaxed);
         if has_token {
             Decision::Send
         } else if self

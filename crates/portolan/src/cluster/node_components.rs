@@ -158,6 +158,7 @@ impl NodeFlags {
         })
     }
 
+    /// Returns the settings of the DNS server.
     fn dns(
         &self,
         data_directory: &Path,

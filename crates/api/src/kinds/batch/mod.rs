@@ -220,6 +220,7 @@ pub fn validate_job_status_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
+/// Validates the spec of a Job.
 fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     let path = Path::new("spec");
     let fields = [

@@ -15,7 +15,7 @@ pub(super) struct Activity {
     in_flight: AtomicU32,
     requests: AtomicU64,
     /// End of the last request, in milliseconds since the start of the connection.
-    idle_since_ms: AtomicU64,
+    idle_since_milliseconds: AtomicU64,
 }
 
 /// Reason for closing an idle connection.
@@ -36,7 +36,7 @@ impl Activity {
             start: now,
             in_flight: AtomicU32::new(0),
             requests: AtomicU64::new(0),
-            idle_since_ms: AtomicU64::new(0),
+            idle_since_milliseconds: AtomicU64::new(0),
         }
     }
 
@@ -50,7 +50,7 @@ impl Activity {
     fn end(&self, now: Instant) {
         let since_start = now.saturating_duration_since(self.start).as_millis();
         let since_start = u64::try_from(since_start).unwrap_or(u64::MAX);
-        self.idle_since_ms.store(since_start, Ordering::Relaxed);
+        self.idle_since_milliseconds.store(since_start, Ordering::Relaxed);
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -66,7 +66,8 @@ impl Activity {
             0 => (FIRST_REQUEST_TIMEOUT, IdleReason::NoFirstRequest),
             _ => (IDLE_TIMEOUT, IdleReason::Idle),
         };
-        let idle_since = self.start + Duration::from_millis(self.idle_since_ms.load(Ordering::Relaxed));
+        let idle_since =
+            self.start + Duration::from_millis(self.idle_since_milliseconds.load(Ordering::Relaxed));
         let left = limit.checked_sub(now.saturating_duration_since(idle_since));
         left.filter(|left| !left.is_zero()).ok_or(reason)
     }

@@ -75,6 +75,7 @@ impl Resources {
         add_warnings(replaced, warnings)
     }
 
+    /// Replaces the stored object in one attempt.
     async fn try_replace(
         &self,
         target: &Target,
