@@ -33,6 +33,7 @@ use crate::transport::connection::open_connections::Connections;
 use crate::transport::connection::{ListenerState, node_connections};
 use crate::transport::listener::{accept, listen};
 use crate::transport::request_body::BodyMemory;
+use crate::transport::response::ResponseMemory;
 use crate::transport::tls::{self, ServingCertificate, TlsError};
 use crate::verbs::handler::Handler;
 use crate::verbs::proxy::reports::NodeReports;
@@ -235,6 +236,7 @@ fn handler(
         metrics: Metrics::new(audit.as_ref().map(|audit| audit.counts.clone())),
         connections: Arc::new(Connections::new(access.request_limits.connections_per_address)),
         bodies: Arc::new(BodyMemory::new()),
+        responses: Arc::new(ResponseMemory::new()),
         pod_proxy: PodProxy::new().map_err(TlsError::from)?,
         reports: NodeReports::new(),
         resource_metrics: ResourceMetrics::new(),

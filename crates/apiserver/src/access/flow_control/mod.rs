@@ -28,6 +28,7 @@ use tokio::time::timeout;
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
 use crate::limited_pool::{LimitedPool, ReserveAccess};
+use crate::transport::connection::source::Source;
 use limits::{QUEUE_WAIT_MAX, long_running_bounds, seat_bounds};
 use metrics::{Counts, Rejection};
 use schema::FlowSchema;
@@ -159,6 +160,11 @@ impl FlowControl {
             user: UserKey(self.hasher.hash_one(&user.user)),
             schema: FlowSchema::of(user, subject),
         }
+    }
+
+    /// Returns the key of an address, by which clients without credentials are counted.
+    pub(crate) fn source_key(&self, source: Source) -> UserKey {
+        UserKey(self.hasher.hash_one(source))
     }
 
     /// Counts a request against the rate of its user.

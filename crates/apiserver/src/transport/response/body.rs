@@ -63,10 +63,26 @@ impl Body {
 
     /// Returns true if the duration of the response is not bounded.
     pub(crate) fn is_long_running(&self) -> bool {
-        matches!(
-            self,
-            Body::Stream { .. } | Body::Proxied { .. } | Body::Html { .. }
-        )
+        match self {
+            Body::Stream { .. } | Body::Proxied { .. } | Body::Html { .. } => true,
+            Body::Recorded { body, .. } => body.is_long_running(),
+            Body::Whole(_) | Body::Pieces { .. } | Body::Compressed(_) => false,
+        }
+    }
+
+    /// Returns the bytes that the body occupies until it is sent. Those that it shares with the store count, too: the store
+    /// may drop them first.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Body::Whole(bytes) => bytes.as_ref().map_or(0, Bytes::len),
+            Body::Pieces { pieces, left_bytes } => {
+                let handles = pieces.len() * size_of::<Bytes>();
+                usize::try_from(*left_bytes)
+                    .unwrap_or(usize::MAX)
+                    .saturating_add(handles)
+            }
+            _ => 0,
+        }
     }
 
     /// Returns the content of the body; `None` if it is compressed or a stream.
