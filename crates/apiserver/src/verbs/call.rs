@@ -15,7 +15,7 @@ use crate::request::query::{DeleteOptions, ListOptions, Query, VersionMatch, Wri
 use crate::request::route::Target;
 use crate::request::verb::Verb;
 use crate::transport::request_body::RequestBody;
-use crate::transport::response::{self, ApiResponse};
+use crate::transport::response::{self, ApiResponse, ResponsePermit};
 use crate::verbs::printing::{self, IncludeObject};
 use crate::verbs::proxy::resource_metrics::{self, UsageReports};
 use crate::verbs::resource::{Outcome, Resources, deletion_warnings, scale_response};
@@ -41,23 +41,12 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Executes a read.
+    /// Executes a get or a list.
     ///
     /// # Errors
     /// Invalid options, an absent object, or a failure of the store.
     pub(crate) async fn read(&self, resources: &Resources) -> Result<ApiResponse, Failure> {
         let (target, kind) = (&self.target, self.target.sent_kind());
-        if self.verb == Verb::Watch {
-            let form = self.accept.stream_form(kind)?;
-            let options = ListOptions {
-                watch: true,
-                ..ListOptions::read(&self.query)?
-            };
-            let lines = resources
-                .watch(target, &options, form, self.include(form)?)
-                .await?;
-            return Ok(response::stream(lines, form.encoding));
-        }
         let form = self.form(kind)?;
         match self.verb {
             Verb::List => {
@@ -78,6 +67,32 @@ impl Call {
                 Ok(response::object(StatusCode::OK, bytes, form.encoding))
             }
         }
+    }
+
+    /// Begins a watch. `memory` is the permit for the objects that exist.
+    ///
+    /// # Errors
+    /// Invalid options, no memory for the objects that exist, or a failure of the store.
+    pub(crate) async fn watch(
+        &self,
+        resources: &Resources,
+        memory: ResponsePermit,
+    ) -> Result<ApiResponse, Failure> {
+        let form = self.accept.stream_form(self.target.sent_kind())?;
+        let options = ListOptions {
+            watch: true,
+            ..ListOptions::read(&self.query)?
+        };
+        let include = self.include(form)?;
+        let lines = resources
+            .watch(&self.target, &options, form, include, memory)
+            .await?;
+        Ok(response::stream(lines, form.encoding))
+    }
+
+    /// Returns the length of the selectors of a list or watch.
+    pub(crate) fn selector_bytes(&self) -> usize {
+        self.query.text("labelSelector").len() + self.query.text("fieldSelector").len()
     }
 
     /// Executes a read of measurements.

@@ -442,8 +442,13 @@ impl Handler {
         flow: Flow,
         revocation: Option<Revocation>,
     ) -> Result<ApiResponse, Failure> {
-        let lifetime = self.begin_long_running(flow, LongRunning::Watch, revocation)?;
-        let response = call.read(&self.resources).await?;
+        let permit = self
+            .access
+            .flow_control
+            .acquire_watch(flow, call.selector_bytes())?;
+        let lifetime = RequestLifetime::new(permit, revocation);
+        let memory = self.responses.begin(flow.user, flow.reserve_access())?;
+        let response = call.watch(&self.resources, memory).await?;
         Ok(response::with_lifetime(response, lifetime))
     }
 

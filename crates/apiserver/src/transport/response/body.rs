@@ -70,19 +70,15 @@ impl Body {
         }
     }
 
-    /// Returns the bytes that the body occupies until it is sent. Those that it shares with the store count, too: the store
-    /// may drop them first.
+    /// Returns the bytes that the body occupies until it is sent, without those that it shares with the store.
     pub(crate) fn held_bytes(&self) -> usize {
-        match self {
-            Body::Whole(bytes) => bytes.as_ref().map_or(0, Bytes::len),
-            Body::Pieces { pieces, left_bytes } => {
-                let handles = pieces.len() * size_of::<Bytes>();
-                usize::try_from(*left_bytes)
-                    .unwrap_or(usize::MAX)
-                    .saturating_add(handles)
-            }
-            _ => 0,
-        }
+        let pieces = match self {
+            Body::Whole(Some(bytes)) => std::slice::from_ref(bytes),
+            Body::Pieces { pieces, .. } => pieces.as_slice(),
+            _ => &[],
+        };
+        let own = pieces.iter().filter(|piece| piece.is_unique());
+        size_of_val(pieces) + own.map(Bytes::len).sum::<usize>()
     }
 
     /// Returns the content of the body; `None` if it is compressed or a stream.

@@ -2,9 +2,10 @@
 //!
 //! A client may read no response: over HTTP/2 it grants no window, answers pings, and the connection stays open. The
 //! server would hold the bytes of each response and the state of its compression. A request therefore takes a permit when
-//! it begins, and the permit is released when the client has received the response.
+//! it begins, and the permit is released when the client has received the response. Bytes that a response shares with the
+//! store do not count.
 //!
-//! Long-running responses hold no permit. They are bounded by their number.
+//! Long-running responses are bounded by their number. A watch holds a permit until it has sent the objects that exist.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
