@@ -86,6 +86,12 @@ impl Reserved {
 
     /// Checks a node name against the reserved names.
     pub fn name_denial(&self, name: &str) -> Option<DenialReason> {
+        if name
+            .parse()
+            .is_ok_and(|address: IpAddr| self.has_address(address))
+        {
+            return Some(NodeNameError::Reserved(name.to_owned()).into());
+        }
         let servers = self.names.iter().map(String::as_str);
         check_node_name(name, &self.cluster_domain, servers)
             .err()
