@@ -98,13 +98,13 @@ async fn node_name_of_the_form_of_an_address_gives_no_certificate_for_it() {
     let cluster = Cluster::start().await;
     let name = "10.96.0.1";
     cluster.create_node(name, &[]).await;
-    let user = format!("system:node:{name}");
+    let (user, dns_name) = (format!("system:node:{name}"), format!("{DNS_NAME}{name}"));
     let request = TestCertificateRequest {
         name: "address",
         signer: NODE_SERVING,
         user: &user,
         group: "system:nodes",
-        names: &[&format!("{DNS_NAME}{name}")],
+        names: &[&dns_name],
     };
     let node = access::node(&cluster.api, name);
     let outcome = cluster.request_certificate(&node, &request).await;
