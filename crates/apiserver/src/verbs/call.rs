@@ -41,32 +41,40 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Executes a get or a list.
+    /// Executes a get.
     ///
     /// # Errors
     /// Invalid options, an absent object, or a failure of the store.
-    pub(crate) async fn read(&self, resources: &Resources) -> Result<ApiResponse, Failure> {
+    pub(crate) async fn get(&self, resources: &Resources) -> Result<ApiResponse, Failure> {
         let (target, kind) = (&self.target, self.target.sent_kind());
         let form = self.form(kind)?;
-        match self.verb {
-            Verb::List => {
-                let options = ListOptions::read(&self.query)?;
-                let page = resources.list(target, &options).await?;
-                let pieces = printing::page(kind, page, form, self.include(form)?)?;
-                Ok(response::pieces(pieces, form.encoding))
-            }
-            _ => {
-                if self.query.flag("export") == Some(true) {
-                    return Err(Failure::bad_request(
-                        "the export parameter, deprecated since v1.14, is no longer supported",
-                    ));
-                }
-                let bytes = resources.get(target, &self.query).await?;
-                let bytes = scale_response(bytes, target)?;
-                let bytes = printing::object(kind, bytes, form, self.include(form)?)?;
-                Ok(response::object(StatusCode::OK, bytes, form.encoding))
-            }
+        if self.query.flag("export") == Some(true) {
+            return Err(Failure::bad_request(
+                "the export parameter, deprecated since v1.14, is no longer supported",
+            ));
         }
+        let bytes = resources.get(target, &self.query).await?;
+        let bytes = scale_response(bytes, target)?;
+        let bytes = printing::object(kind, bytes, form, self.include(form)?)?;
+        Ok(response::object(StatusCode::OK, bytes, form.encoding))
+    }
+
+    /// Executes a list. `memory` is the permit for the encoding.
+    ///
+    /// # Errors
+    /// Invalid options, no memory for the encoding, or a failure of the store.
+    pub(crate) async fn list(
+        &self,
+        resources: &Resources,
+        mut memory: ResponsePermit,
+    ) -> Result<ApiResponse, Failure> {
+        let kind = self.target.sent_kind();
+        let form = self.form(kind)?;
+        let options = ListOptions::read(&self.query)?;
+        let page = resources.list(&self.target, &options).await?;
+        memory.reserve(printing::encoding_bytes(kind, &page, form), false)?;
+        let pieces = printing::page(kind, page, form, self.include(form)?)?;
+        Ok(response::pieces(pieces, form.encoding))
     }
 
     /// Begins a watch. `memory` is the permit for the objects that exist.

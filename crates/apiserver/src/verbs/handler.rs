@@ -98,6 +98,7 @@ impl Handler {
                 response::failure(&unexpected(), status_encoding)
             }
         };
+        let is_compressed = is_compressed && compression::is_large_enough(response.body());
         // Before the audit log records the response: without memory, the client receives another one.
         let (response, permit) = response::reserved(response, permit, is_compressed, status_encoding);
         let response = match audit_context {
@@ -333,9 +334,9 @@ impl Handler {
             return self.review(&call);
         }
         match verb {
-            Verb::List => self.list(call, seat).await,
+            Verb::List => self.list(call, seat, flow).await,
             Verb::Watch => self.watch(&call, flow, revocation).await,
-            _ if verb.is_read() => call.read(&self.resources).await,
+            _ if verb.is_read() => call.get(&self.resources).await,
             _ => self.write(call, seat).await,
         }
     }
@@ -424,12 +425,13 @@ impl Handler {
     }
 
     /// Lists in a task of its own: encoding a long list must not delay the other streams of the connection.
-    async fn list(&self, call: Call, seat: Seat) -> Result<ApiResponse, Failure> {
+    async fn list(&self, call: Call, seat: Seat, flow: Flow) -> Result<ApiResponse, Failure> {
         let resources = self.resources.clone();
+        let memory = self.responses.begin(flow.user, flow.reserve_access())?;
         let mut listing = JoinSet::new();
         listing.spawn(async move {
             let _seat = seat;
-            call.read(&resources).await
+            call.list(&resources, memory).await
         });
         let ended = listing.join_next().await;
         ended.map_or_else(|| Err(unexpected()), finished)
