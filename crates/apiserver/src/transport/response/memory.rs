@@ -77,7 +77,7 @@ impl ResponseMemory {
         Ok(permit)
     }
 
-    /// Returns the pool of users with this access, and what one of them may hold; `None` for no limit.
+    /// Returns the pool of users with this access, and the largest size of a permit; `None` for no limit.
     fn pool(&self, access: ReserveAccess) -> Option<(MutexGuard<'_, LimitedPool<UserKey>>, u32)> {
         let (pool, bounds) = match access {
             ReserveAccess::Common => (&self.common, COMMON_KIB),
@@ -85,13 +85,13 @@ impl ResponseMemory {
             ReserveAccess::Exempt => return None,
         };
         let pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
-        Some((pool, bounds.per_holder))
+        Some((pool, bounds.per_holder / 2))
     }
 }
 
 impl ResponsePermit {
-    /// Reserves the memory of the response. The largest response counts as all that its user may hold, so it passes if
-    /// the user holds no other.
+    /// Reserves the memory of the response. The largest response counts as half of what its user may hold, so it passes
+    /// beside small ones.
     ///
     /// # Errors
     /// 429 if the client leaves too many responses unread, or all clients together do.
@@ -100,7 +100,7 @@ impl ResponsePermit {
         self.grow(u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX))
     }
 
-    /// Grows the permit to this size, or to all that its user may hold.
+    /// Grows the permit to this size, or to the largest one.
     fn grow(&mut self, kib: u32) -> Result<(), Failure> {
         let Some((mut pool, kib_max)) = self.memory.pool(self.access) else {
             return Ok(());

@@ -9,7 +9,8 @@ use crate::access::authentication::Identity;
 use crate::access::flow_control::{FlowControl, RequestLimits, Subject};
 use crate::transport::response::ResponseMemory;
 
-const RESPONSE_BYTES: usize = 64 << 20;
+/// Half of the memory of a user.
+const RESPONSE_BYTES: usize = 32 << 20;
 
 /// Takes the first frame of a body, as HTTP/2 does before the client grants a window.
 fn first_frame(body: &mut CountedBody) -> Bytes {
@@ -32,7 +33,10 @@ fn sent_frames_hold_the_memory_of_their_response() {
     let has_room = || memory.begin(flow.user, flow.reserve_access()).is_ok();
     let begun = memory.begin(flow.user, flow.reserve_access());
     let mut permit = begun.expect("memory");
-    assert!(permit.reserve(RESPONSE_BYTES, false).is_ok());
+    let mut other = memory.begin(flow.user, flow.reserve_access()).expect("memory");
+    for response in [&mut permit, &mut other] {
+        response.reserve(RESPONSE_BYTES, false).expect("memory");
+    }
     let activity = Arc::new(Activity::new(Instant::now()));
     let in_flight = activity.begin().with_permit(Some(Arc::new(permit)));
     let mut body = CountedBody::new(Body::Whole(Some(Bytes::from_static(b"{}"))), in_flight);

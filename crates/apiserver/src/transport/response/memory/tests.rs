@@ -64,11 +64,14 @@ fn small_responses_count_as_their_requests() {
 }
 
 #[test]
-fn response_above_the_limit_passes_if_its_user_holds_no_other() {
+fn response_above_the_limit_passes_beside_small_ones() {
     let memory = Arc::new(ResponseMemory::new());
     let [ann, node] = flows([("ann", "system:authenticated"), ("system:node:a", "system:nodes")]);
     for flow in [ann, node] {
+        let small = memory.begin(flow.user, flow.reserve_access());
         assert_eq!(fill(&memory, flow, 1_000 * MIB, false).len(), 1);
+        drop(small);
+        assert_eq!(fill(&memory, flow, 1_000 * MIB, false).len(), 2);
     }
 }
 
