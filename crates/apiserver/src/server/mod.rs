@@ -39,7 +39,7 @@ use crate::verbs::handler::Handler;
 use crate::verbs::proxy::reports::NodeReports;
 use crate::verbs::proxy::resource_metrics::ResourceMetrics;
 use crate::verbs::proxy::{AgentClient, PodProxy};
-use crate::verbs::resource::Resources;
+use crate::verbs::resource::{Resources, RewriteRates};
 use certificates::{ServerCertificates, renew};
 use config::{Access, Config};
 pub use start_error::StartError;
@@ -198,6 +198,7 @@ fn open_resources(
         encoded_events: Arc::default(),
         frames: Arc::default(),
         watch_counts: Arc::default(),
+        rewrites: RewriteRates::default(),
         encryption: encryption.map(|at_rest| at_rest.encryption.clone()),
     }))
 }

@@ -155,6 +155,9 @@ impl Call {
                 let options = DeleteOptions::read(&self.query, body, options_format(headers, body)?)?;
                 let index = resources.store.index();
                 resources.admission.admit_delete(index, target, &self.requester)?;
+                if !options.dry_run {
+                    resources.count_deletion(target, &self.requester)?;
+                }
                 resources.delete(target, &options).await?
             }
             _ => return self.delete_collection(resources, form).await,
