@@ -106,7 +106,11 @@ impl fmt::Display for Requirement {
 
 impl Requirement {
     fn matches(&self, value: Option<&str>) -> bool {
-        let has = |value: &str| self.values.iter().any(|listed| listed == value);
+        let has = |value: &str| {
+            self.values
+                .binary_search_by(|listed| listed.as_str().cmp(value))
+                .is_ok()
+        };
         match self.operator {
             Operator::In => value.is_some_and(has),
             Operator::NotIn => !value.is_some_and(has),
