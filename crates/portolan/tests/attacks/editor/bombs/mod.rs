@@ -2,6 +2,7 @@
 //! them and continues.
 
 mod bodies;
+mod field_managers;
 mod long_lists;
 mod patches;
 
