@@ -5,6 +5,7 @@
 //! and could obtain certificates for the host.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use api::ingress;
 use api::kind;
@@ -70,26 +71,33 @@ fn taken_hosts(
 ) -> Result<Vec<String>, Failure> {
     let listing = index.list(&attempt.target.kind.store_prefix(None), None, None, None);
     let listing = listing.map_err(|error| Failure::of_read(&error))?;
-    let own = stored.precedence();
+    let own = precedence(stored);
     let others = listing.entries.iter().filter_map(|entry| {
         let other = serde_json::from_slice::<Ingress>(&entry.value).ok()?;
         let is_served = other.metadata.deletion_timestamp.is_none() && other.class() == Some(class);
         (is_served && other.metadata.uid != stored.metadata.uid).then_some(other)
     });
-    // The oldest other Ingress of each host.
-    let mut owners: BTreeMap<String, Ingress> = BTreeMap::new();
+    // The oldest other Ingress of each host. An Ingress can have as many hosts as its size allows.
+    let mut owners: BTreeMap<String, Rc<[String; 3]>> = BTreeMap::new();
     for other in others {
+        let other_order = Rc::new(precedence(&other));
         for host in other.hosts().intersection(added) {
-            let is_older = |owner: &Ingress| other.precedence() < owner.precedence();
-            if owners.get(host).is_none_or(is_older) {
-                owners.insert(host.clone(), other.clone());
+            if owners.get(host).is_none_or(|owner| other_order < *owner) {
+                owners.insert(host.clone(), Rc::clone(&other_order));
             }
         }
     }
     let taken = owners.into_iter().filter(|(_, owner)| {
-        owner.metadata.namespace != stored.metadata.namespace && own < owner.precedence()
+        let [_, namespace, _] = &**owner;
+        *namespace != stored.metadata.namespace && own < **owner
     });
     Ok(taken.map(|(host, _)| host).collect())
+}
+
+/// Returns the order of an Ingress among those that name a host: creation, namespace and name.
+fn precedence(ingress: &Ingress) -> [String; 3] {
+    let (created, namespace, name) = ingress.precedence();
+    [created, namespace, name].map(str::to_owned)
 }
 
 /// Returns true if Portolan serves the class.
