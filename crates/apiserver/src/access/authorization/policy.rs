@@ -39,7 +39,7 @@ pub(super) enum Rules {
 }
 
 /// Subject of a binding.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
     User(String),
     Group(String),
