@@ -2,7 +2,7 @@
 //! them and continues.
 
 mod bodies;
-mod field_managers;
+mod list_items;
 mod long_lists;
 mod patches;
 

@@ -1,6 +1,6 @@
-//! Fields below a list item with a long key, each of which has the key in its path.
+//! List items with long keys, which the path of each field below repeats, and items that a patch repeats.
 
-use client::{APPLY_PATCH, JSON, MERGE_PATCH};
+use client::{APPLY_PATCH, JSON, MERGE_PATCH, STRATEGIC_PATCH};
 use http::Method;
 use serde_json::{Map, Value, json};
 
@@ -24,17 +24,16 @@ fn deployment(name: &str, variables: usize) -> Value {
     })
 }
 
-async fn create_deployment(target: &Target) {
-    let created = target
-        .code(Method::POST, DEPLOYMENTS, JSON, deployment("main", 1).to_string())
-        .await;
+async fn create_deployment(target: &Target, variables: usize) {
+    let body = deployment("main", variables).to_string();
+    let created = target.code(Method::POST, DEPLOYMENTS, JSON, body).await;
     assert_eq!(created, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn long_name_of_a_container_is_compared_in_time() {
     let target = Target::start().await;
-    create_deployment(&target).await;
+    create_deployment(&target, 1).await;
     let wide = deployment(&"x".repeat(2_000_000), 30_000).to_string();
     let path = format!("{DEPLOYMENT}?dryRun=All");
     let replaced = target.code(Method::PUT, &path, JSON, wide.clone()).await;
@@ -49,7 +48,7 @@ async fn long_name_of_a_container_is_compared_in_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn conflicts_below_a_long_name_are_bounded() {
     let target = Target::start().await;
-    create_deployment(&target).await;
+    create_deployment(&target, 1).await;
     let (name, count) = ("x".repeat(200_000), 5_000);
     let variables: Map<String, Value> = (0..count)
         .map(|number| {
@@ -71,5 +70,20 @@ async fn conflicts_below_a_long_name_are_bounded() {
     let wide = deployment(&name, count).to_string();
     let applied = target.code(Method::PATCH, &path, APPLY_PATCH, wide).await;
     assert!(applied >= 400, "{applied}");
+    target.expect_survival().await;
+}
+
+/// Each item of the patch is merged into the same container, with the list of its variables.
+#[tokio::test(flavor = "multi_thread")]
+async fn repeated_items_of_a_strategic_patch_are_rejected() {
+    let target = Target::start().await;
+    create_deployment(&target, 10_000).await;
+    let item = json!({"name": "main", "env": [{"name": "x"}]});
+    let containers = vec![item; 20_000];
+    let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}}).to_string();
+    let patched = target
+        .code(Method::PATCH, DEPLOYMENT, STRATEGIC_PATCH, patch)
+        .await;
+    assert_eq!(patched, 413);
     target.expect_survival().await;
 }
