@@ -19,7 +19,7 @@ async fn create(client: &Client, collection: &str, object: &Value) {
 }
 
 fn large_object(number: usize) -> Value {
-    let text = format!("{number}-{}", "x".repeat(1 << 20));
+    let text = format!("{number}-{}", "x".repeat(1_000_000));
     json!({"metadata": {"name": "large"}, "data": {"text": text}})
 }
 
