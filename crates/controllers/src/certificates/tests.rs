@@ -352,6 +352,23 @@ fn rejects_names_of_api_servers_and_of_the_cluster_domain() {
     }
 }
 
+/// A compromised node reports as many addresses as fit into its Node, and requests as many. With quadratic time, the check
+/// would take minutes.
+#[test]
+fn many_addresses_of_a_node_are_compared_in_linear_time() {
+    let texts: Vec<String> = (0..40_000)
+        .map(|number| format!("203.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255))
+        .collect();
+    let own: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let requested: Vec<IpAddr> = texts.iter().map(|text| ip(text)).collect();
+    let foreign = ForeignAddresses {
+        nodes: vec![node("n1", &own), node("n2", &["192.0.2.2"])],
+        ..ForeignAddresses::default()
+    };
+    let denial = serving_denial("n1", &requested, &foreign, &Reserved::default());
+    assert_eq!(denial, None);
+}
+
 #[test]
 fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
     let foreign = ForeignAddresses {
