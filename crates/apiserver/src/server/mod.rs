@@ -34,12 +34,13 @@ use crate::transport::connection::open_connections::Connections;
 use crate::transport::connection::{ListenerState, node_connections};
 use crate::transport::listener::{accept, listen};
 use crate::transport::request_body::BodyMemory;
+use crate::transport::response::ResponseMemory;
 use crate::transport::tls::{self, ServingCertificate, TlsError};
 use crate::verbs::handler::Handler;
 use crate::verbs::proxy::reports::NodeReports;
 use crate::verbs::proxy::resource_metrics::ResourceMetrics;
 use crate::verbs::proxy::{AgentClient, PodProxy};
-use crate::verbs::resource::Resources;
+use crate::verbs::resource::{Resources, RewriteRates};
 use certificates::{ServerCertificates, renew};
 use config::{Access, Config};
 pub use start_error::StartError;
@@ -211,6 +212,7 @@ fn open_resources(
         encoded_events: Arc::default(),
         frames: Arc::default(),
         watch_counts: Arc::default(),
+        rewrites: RewriteRates::default(),
         encryption: encryption.map(|at_rest| at_rest.encryption.clone()),
     }))
 }
@@ -249,6 +251,7 @@ fn handler(
         metrics: Metrics::new(audit.as_ref().map(|audit| audit.counts.clone())),
         connections: Arc::new(Connections::new(access.request_limits.connections_per_address)),
         bodies: Arc::new(BodyMemory::new()),
+        responses: Arc::new(ResponseMemory::new()),
         pod_proxy: PodProxy::new().map_err(TlsError::from)?,
         reports: NodeReports::new(),
         resource_metrics: ResourceMetrics::new(),
