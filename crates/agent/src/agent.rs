@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
 
 use ::images::ImageStore;
@@ -10,7 +11,7 @@ use client::{Client, WallClock};
 use ipnet::IpNet;
 use rustix::thread::CapabilitySet;
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::confinement::user_namespaces::IdMaps;
 use crate::confinement::user_namespaces::ranges::RangePool;
@@ -93,12 +94,17 @@ pub async fn run(
     if host_ips.is_empty() {
         return Err(AgentError::NoAddress);
     }
-    network::prepare_node();
-    network::validate_existing_links()?;
     create_token_directory();
+    let network = tokio::task::spawn_blocking(prepare_network);
     tokio::pin!(shutdown);
-    let prepared = prepare(client, settings, host_ips, state);
-    let (context, background, ranges_changed) = tokio::select! {
+    // Pods need both, and the Node is registered while the kernel changes the network.
+    let prepared = async {
+        tokio::try_join!(
+            prepare(client, settings, host_ips, state),
+            wait_for_network(network)
+        )
+    };
+    let ((context, background, ranges_changed), ()) = tokio::select! {
         prepared = prepared => prepared?,
         () = &mut shutdown => return Ok(()),
     };
@@ -116,6 +122,21 @@ pub async fn run(
     sync_loop.shut_down().await;
     drop(background);
     outcome
+}
+
+/// Prepares the network of the node for Pods. Blocks.
+fn prepare_network() -> Result<(), AgentError> {
+    network::prepare_node();
+    Ok(network::validate_existing_links()?)
+}
+
+async fn wait_for_network(preparation: JoinHandle<Result<(), AgentError>>) -> Result<(), AgentError> {
+    match preparation.await {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        // The runtime shuts down, and with it this agent.
+        Err(_) => std::future::pending().await,
+    }
 }
 
 /// Creates the mount path of tokens on the node.

@@ -198,6 +198,7 @@ impl Metrics {
         text.finish()
     }
 
+    /// Writes the counters.
     fn write_counters(&self, text: &mut MetricsText) {
         let counters = [
             (
@@ -284,6 +285,7 @@ impl Metrics {
         }
     }
 
+    /// Writes the gauges.
     fn write_gauges(&self, text: &mut MetricsText) {
         let forwarded = self.forwarded.load(Ordering::Relaxed);
         let families_not_forwarded = self.forwarding_unavailable().len();

@@ -33,7 +33,7 @@ pub use access::authentication::{KeyError, TokenFileError};
 pub use access::authorization::AuthorizationMode;
 pub use access::flow_control::RequestLimits;
 pub use bootstrap::cluster_objects::BootstrapError;
-pub use bootstrap::{kubeconfig, pki};
+pub use bootstrap::{kubeconfig, load_embedded_tables, pki};
 pub use failure::Failure;
 pub use registry::admission::{AdmissionConfiguration, AdmissionConfigurationError, AdmissionPlugin};
 pub use registry::encryption::{ConfigurationError, Encryption};

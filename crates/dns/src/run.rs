@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,12 +10,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use client::{Client, Query};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::task::spawn_blocking;
 
 use crate::config::{Config, SnapshotSettings, StartError, TlsFiles, Upstreams};
 use crate::feed::Feed;
 use crate::forward::{ForwardSettings, Forwarder, RouteSettings, read_resolv_conf, without_self};
 use crate::metrics::Metrics;
-use crate::node_local;
+use crate::node_local::{self, NodeLocalError};
 use crate::query_explanation::explain;
 use crate::records::{Index, PodNames, Settings, ZoneKind};
 use crate::server::{
@@ -47,7 +49,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
     if !config.node_local.is_empty() {
-        match node_local::set_up(&config.node_local) {
+        match set_up_node_local(config.node_local.clone()).await {
             Err(error) if config.node_local_is_optional => {
                 tracing::warn!(%error, "node-local DNS not available");
                 config.node_local.clear();
@@ -65,6 +67,16 @@ pub async fn run(
         node_local::tear_down()?;
     }
     outcome
+}
+
+/// Sets node-local DNS up in a thread for blocking work: the kernel takes some milliseconds.
+async fn set_up_node_local(addresses: Vec<IpAddr>) -> Result<(), NodeLocalError> {
+    match spawn_blocking(move || node_local::set_up(&addresses)).await {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        // The runtime shuts down, and with it this server.
+        Err(_) => std::future::pending().await,
+    }
 }
 
 /// Serves DNS until `shutdown` resolves.
@@ -156,6 +168,7 @@ pub async fn explain_from_api(
     }
 }
 
+/// Builds the responder, and the feed of its zone.
 fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
     let own = own_addresses(&config.listen);
     let (upstreams, host_domains) = match &config.upstreams {
@@ -303,7 +316,7 @@ async fn keep_snapshot(
         if saved_serial != Some(serial) {
             let (settings, zone) = (settings.clone(), zone.clone());
             // Writing blocks on the disk.
-            match tokio::task::spawn_blocking(move || save(&settings, &zone)).await {
+            match spawn_blocking(move || save(&settings, &zone)).await {
                 Ok(true) => saved_serial = Some(serial),
                 Ok(false) => {}
                 Err(error) => tracing::error!(%error, "snapshot task panicked"),

@@ -58,6 +58,7 @@ impl Writer<'_> {
     }
 }
 
+/// Writes a record of the zone.
 fn write(reply: &mut Reply<'_>, record: &ZoneRecord, zone: &Name, ttl: u32) -> Result<(), ResponseFull> {
     match record {
         ZoneRecord::Address { owner, address } => {

@@ -305,6 +305,7 @@ fn health_check_port(spec: &ServiceSpec, faults: &mut Vec<Fault>) -> Option<u16>
     Some(spec.health_check_node_port)
 }
 
+/// Reads the frontends of each IP family, and adds the faults of their addresses.
 fn read_families(
     service: &Service,
     ignores_external_ips: bool,

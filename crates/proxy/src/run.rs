@@ -218,6 +218,7 @@ fn start_worker<D: Dataplane + Send + 'static>(
     Ok(end)
 }
 
+/// Starts the servers of health and metrics that are configured.
 fn start_servers(
     config: &Config,
     shared_status: &Arc<SharedStatus>,

@@ -24,18 +24,13 @@ pub fn create_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Replaces a file atomically, with mode 0600. After a failure the former file is unchanged.
+/// Replaces a file atomically, with mode 0600. After a failure the former file is unchanged. On success the file is on
+/// the disk.
 ///
 /// # Errors
 /// The error of the file system.
 pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let temporary = temporary_path(path);
-    let written = write_synced(&temporary, contents).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        // The first error is the cause; a failed removal leaves only an unused file.
-        fs::remove_file(&temporary).ok();
-        return written;
-    }
+    replace(path, contents, File::sync_all)?;
     // Without this the rename itself may be lost in a power failure.
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
@@ -43,7 +38,29 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     }
 }
 
-fn write_synced(path: &Path, contents: &[u8]) -> io::Result<()> {
+/// Replaces a file like [`write`], but does not wait for the disk. A power failure can leave the former file, no file, or
+/// a damaged one. Use this only for contents that the reader checks and can create again.
+///
+/// # Errors
+/// The error of the file system.
+pub fn write_unsynced(path: &Path, contents: &[u8]) -> io::Result<()> {
+    replace(path, contents, |_| Ok(()))
+}
+
+/// Replaces a file by a new one, which `finish` gets before it has its name.
+fn replace(path: &Path, contents: &[u8], finish: fn(&File) -> io::Result<()>) -> io::Result<()> {
+    let temporary = temporary_path(path);
+    let written = create(&temporary, contents)
+        .and_then(|file| finish(&file))
+        .and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        // The first error is the cause; a failed removal leaves only an unused file.
+        fs::remove_file(&temporary).ok();
+    }
+    written
+}
+
+fn create(path: &Path, contents: &[u8]) -> io::Result<File> {
     // A file or link of another user at this path would get the contents, or keep its mode.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -55,7 +72,7 @@ fn write_synced(path: &Path, contents: &[u8]) -> io::Result<()> {
         .mode(0o600)
         .open(path)?;
     file.write_all(contents)?;
-    file.sync_all()
+    Ok(file)
 }
 
 /// Returns a path in the same directory, because `rename` is atomic only within a file system.

@@ -20,8 +20,9 @@ use std::io::Write;
 
 use k8s_openapi::api::{
     apps::v1 as apps, authentication::v1 as authentication, authorization::v1 as authorization,
-    autoscaling::v1 as autoscaling, batch::v1 as batch, certificates::v1 as certificates, coordination::v1 as coordination, core::v1 as core,
-    discovery::v1 as discovery, events::v1 as events, networking::v1 as networking, rbac::v1 as rbac,
+    autoscaling::v1 as autoscaling, batch::v1 as batch, certificates::v1 as certificates,
+    coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery, events::v1 as events,
+    networking::v1 as networking, rbac::v1 as rbac,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -58,9 +59,9 @@ fn main() -> Result<(), String> {
 
 /// Definitions of every served kind, with all definitions that they refer to.
 fn collect() -> BTreeMap<String, Value> {
-    let settings = schemars::generate::SchemaSettings::openapi3().with(|s| {
-        s.definitions_path = "/components/schemas".into();
-        s.transforms.clear();
+    let settings = schemars::generate::SchemaSettings::openapi3().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.transforms.clear();
     });
     let mut generator = settings.into_generator();
     let mut kinds = BTreeMap::new();

@@ -24,6 +24,7 @@ pub(crate) struct ImageAccess {
     entries: Mutex<Entries>,
 }
 
+/// Content of the file: images that were pulled with credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Entries {
     /// Namespaces by the digest of the image.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::settings::Settings;
 
 use lease::renew_lease;
-use status::{architecture, write_status};
+use status::{architecture, current_status, patch_status, write_status};
 
 pub(crate) use status::capacity;
 
@@ -36,28 +36,44 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(2);
 /// forbids the node to choose its Pod ranges, the Node is registered without them.
 pub(crate) async fn register(client: &Client, settings: &Settings, ips: &[IpAddr]) {
     retry("Node not registered", || async {
-        match create_or_update(client, settings, &settings.pod_cidrs).await {
+        let existing = match create_or_update(client, settings, ips, &settings.pod_cidrs).await {
             Err(error) if error.is_forbidden() && !settings.pod_cidrs.is_empty() => {
                 tracing::info!(%error, "Node registered without --pod-cidr");
-                create_or_update(client, settings, &[]).await?;
+                create_or_update(client, settings, ips, &[]).await?
             }
             other => other?,
+        };
+        match existing {
+            Some(node) => patch_status(client, settings, ips, node.is_ready()).await,
+            // A new Node has its status.
+            None => Ok(()),
         }
-        write_status(client, settings, ips).await
     })
     .await;
 }
 
+/// Creates the Node with its status, or updates an existing one without its status. Returns the existing Node.
 async fn create_or_update(
     client: &Client,
     settings: &Settings,
+    ips: &[IpAddr],
     pod_cidrs: &[IpNet],
-) -> Result<(), ClientError> {
-    let node = object(settings, pod_cidrs);
-    match create(client, "/api/v1/nodes", &node).await {
-        Err(error) if error.is_conflict() => update(client, settings, &node).await,
-        other => other.map(drop),
-    }
+) -> Result<Option<Node>, ClientError> {
+    let mut desired = object(settings, pod_cidrs);
+    let path = node_path(settings);
+    let existing: Node = match client.get(&path).await {
+        Err(error) if error.is_not_found() => {
+            desired["status"] = current_status(settings, ips, false).await;
+            match create(client, "/api/v1/nodes", &desired).await {
+                // Another client created the Node first.
+                Err(error) if error.is_conflict() => client.get(&path).await?,
+                created => return created.map(|_| None),
+            }
+        }
+        read => read?,
+    };
+    update(client, settings, &existing, &desired).await?;
+    Ok(Some(existing))
 }
 
 /// Waits for the Pod ranges of the Node. Malformed ranges are logged and ignored.
@@ -175,11 +191,14 @@ fn object(settings: &Settings, pod_cidrs: &[IpNet]) -> Value {
 }
 
 /// Updates an existing Node. Its Pod ranges stay, because Pods may have addresses of them.
-async fn update(client: &Client, settings: &Settings, desired: &Value) -> Result<(), ClientError> {
-    let path = format!("/api/v1/nodes/{}", settings.node_name);
-    let node: Node = client.get(&path).await?;
+async fn update(
+    client: &Client,
+    settings: &Settings,
+    node: &Node,
+    desired: &Value,
+) -> Result<(), ClientError> {
     let mut patch = json!({"metadata": {"labels": desired["metadata"]["labels"]}});
-    let present = ranges(&node);
+    let present = ranges(node);
     if present.is_empty() {
         // Taints apply to the first registration only.
         if let Some(spec) = desired.get("spec").filter(|spec| !spec["podCIDR"].is_null()) {
@@ -193,9 +212,13 @@ async fn update(client: &Client, settings: &Settings, desired: &Value) -> Result
         );
     }
     client
-        .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
+        .request(Method::PATCH, &node_path(settings), MERGE_PATCH, Some(&patch))
         .await
         .map(drop)
+}
+
+fn node_path(settings: &Settings) -> String {
+    format!("/api/v1/nodes/{}", settings.node_name)
 }
 
 /// Retries with back-off until the attempt succeeds.

@@ -10,6 +10,7 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::node_path;
 use crate::containers::environment::Capacity;
 use crate::object::rfc3339::whole_seconds;
 use crate::settings::Settings;
@@ -20,7 +21,7 @@ const IMAGES_MAX: usize = 50;
 /// digest.
 const NAMES_MAX: usize = 5;
 
-/// Writes the status of the Node.
+/// Reads the Node and writes its status.
 ///
 /// # Errors
 /// Errors of the requests.
@@ -29,20 +30,44 @@ pub(super) async fn write_status(
     settings: &Settings,
     ips: &[IpAddr],
 ) -> Result<(), ClientError> {
-    let path = format!("/api/v1/nodes/{}/status", settings.node_name);
-    let node: Node = client
-        .get(&format!("/api/v1/nodes/{}", settings.node_name))
-        .await?;
-    let was_ready = node.is_ready();
+    let node: Node = client.get(&node_path(settings)).await?;
+    patch_status(client, settings, ips, node.is_ready()).await
+}
+
+/// Writes the status of a Node. `was_ready` is true if the Node is ready before.
+///
+/// # Errors
+/// Errors of the request.
+pub(super) async fn patch_status(
+    client: &Client,
+    settings: &Settings,
+    ips: &[IpAddr],
+    was_ready: bool,
+) -> Result<(), ClientError> {
+    let mut status = current_status(settings, ips, was_ready).await;
+    // By default a strategic merge patch would keep earlier addresses.
+    if let Some(addresses) = status["addresses"].as_array_mut() {
+        addresses.insert(0, json!({"$patch": "replace"}));
+    }
+    let path = format!("{}/status", node_path(settings));
+    client
+        .request(
+            Method::PATCH,
+            &path,
+            STRATEGIC_PATCH,
+            Some(&json!({"status": status})),
+        )
+        .await
+        .map(drop)
+}
+
+/// Returns the status with the images of the node. The transition times of a ready Node are absent.
+pub(super) async fn current_status(settings: &Settings, ips: &[IpAddr], was_ready: bool) -> Value {
     let mut status = status(settings, ips, was_ready, Timestamp::now());
     if let Some(images) = &settings.image_store {
         status["images"] = images_of(images.store.clone()).await;
     }
-    let patch = json!({"status": status});
-    client
-        .request(Method::PATCH, &path, STRATEGIC_PATCH, Some(&patch))
-        .await
-        .map(drop)
+    status
 }
 
 /// Returns the images of the node, the largest first. As upstream's, a store that cannot be read gives an empty list.
@@ -74,7 +99,7 @@ async fn images_of(store: ImageStore) -> Value {
         .collect()
 }
 
-/// Returns the status as a strategic merge patch. The transition times of a ready Node stay.
+/// Returns the status without images. The transition times of a ready Node are absent, so a patch keeps them.
 pub(super) fn status(settings: &Settings, ips: &[IpAddr], was_ready: bool, now: Timestamp) -> Value {
     let now = whole_seconds(now);
     let condition = |kind: &str, is_true: bool, reason: &str, message: &str| {
@@ -91,12 +116,10 @@ pub(super) fn status(settings: &Settings, ips: &[IpAddr], was_ready: bool, now: 
         }
         condition
     };
-    // By default a strategic merge patch would keep earlier addresses.
-    let mut addresses = vec![json!({"$patch": "replace"})];
-    addresses.extend(
-        ips.iter()
-            .map(|ip| json!({"type": "InternalIP", "address": ip.to_string()})),
-    );
+    let addresses = ips.iter();
+    let mut addresses: Vec<Value> = addresses
+        .map(|ip| json!({"type": "InternalIP", "address": ip.to_string()}))
+        .collect();
     addresses.push(json!({"type": "Hostname", "address": settings.node_name}));
     let Capacity { cpus, memory_bytes } = capacity();
     let capacity = json!({

@@ -1,3 +1,10 @@
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use client::{Body, Exchange, TransportError};
+use futures_util::FutureExt;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
 
 use super::lease::microseconds;
@@ -63,8 +70,87 @@ fn ready_node_keeps_its_transition_time() {
     );
     assert_eq!(ready(&status(true)).get("lastTransitionTime"), None);
     assert_eq!(
-        status(true)["addresses"][1],
+        status(true)["addresses"][0],
         json!({"type": "InternalIP", "address": "172.30.0.11"})
     );
     assert_eq!(microseconds(Timestamp::UNIX_EPOCH), "1970-01-01T00:00:00.000000Z");
+}
+
+/// Requests: method and path, and the body.
+type Requests = Arc<Mutex<Vec<(String, Value)>>>;
+
+/// Server with a Node or without one. Nodes may not choose their Pod ranges.
+fn server(node: Option<Value>) -> (Client, Requests) {
+    let requests = Requests::default();
+    let recorded = Arc::clone(&requests);
+    let exchange: Exchange = Arc::new(move |request: Request<Bytes>| {
+        let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
+        let (code, object) = match (request.method(), &node) {
+            (&Method::GET, None) => (404_u16, json!({})),
+            (&Method::GET, Some(node)) => (200, node.clone()),
+            _ if !body["spec"]["podCIDR"].is_null() => (403, json!({})),
+            _ => (200, body.clone()),
+        };
+        let line = format!("{} {}", request.method(), request.uri().path());
+        recorded.lock().unwrap().push((line, body));
+        async move {
+            let body = Full::new(Bytes::from(object.to_string())).map_err(TransportError::from);
+            let response: Result<Response<Body>, _> =
+                Response::builder().status(code).body(body.boxed_unsync());
+            response.map_err(TransportError::from)
+        }
+        .boxed()
+    });
+    (Client::in_process(exchange), requests)
+}
+
+/// Registers a Node; returns the requests.
+async fn registration(settings: &Settings, node: Option<Value>) -> (Vec<String>, Vec<Value>) {
+    let (client, requests) = server(node);
+    register(&client, settings, &["172.30.0.11".parse().unwrap()]).await;
+    let requests = std::mem::take(&mut *requests.lock().unwrap());
+    requests.into_iter().unzip()
+}
+
+#[tokio::test]
+async fn new_node_is_created_with_its_status() {
+    let mut settings = settings();
+    settings.pod_cidrs.clear();
+    let (lines, bodies) = registration(&settings, None).await;
+    assert_eq!(lines, ["GET /api/v1/nodes/node-1", "POST /api/v1/nodes"]);
+    let node: Node = serde_json::from_value(bodies[1].clone()).unwrap();
+    assert!(node.is_ready());
+    let address = json!({"type": "InternalIP", "address": "172.30.0.11"});
+    assert_eq!(bodies[1]["status"]["addresses"][0], address);
+}
+
+#[tokio::test]
+async fn node_with_reserved_ranges_is_updated_without_them() {
+    let node = json!({
+        "metadata": {"name": "node-1"},
+        "spec": {"podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24", "fd00:244:1::/64"]},
+    });
+    let (lines, bodies) = registration(&settings(), Some(node)).await;
+    let path = "/api/v1/nodes/node-1";
+    let expected = [
+        format!("GET {path}"),
+        format!("PATCH {path}"),
+        format!("PATCH {path}/status"),
+    ];
+    assert_eq!(lines, expected);
+    assert_eq!(
+        bodies[1]["metadata"]["labels"]["kubernetes.io/hostname"],
+        "node-1"
+    );
+    assert!(bodies[1].get("spec").is_none());
+    assert_eq!(bodies[2]["status"]["addresses"][0], json!({"$patch": "replace"}));
+}
+
+#[tokio::test]
+async fn node_is_registered_without_forbidden_ranges() {
+    let (lines, bodies) = registration(&settings(), None).await;
+    let attempt = ["GET /api/v1/nodes/node-1", "POST /api/v1/nodes"];
+    assert_eq!(lines, [attempt, attempt].concat());
+    assert_eq!(bodies[1]["spec"]["podCIDR"], "10.244.1.0/24");
+    assert!(bodies[3].get("spec").is_none());
 }

@@ -205,6 +205,7 @@ impl Announcer {
         inputs.into_iter().flatten().chain(events)
     }
 
+    /// Passes an input to the state machine.
     fn process(&mut self, input: Input) {
         match input {
             Input::Datagram(Ok(datagram)) => {

@@ -16,6 +16,10 @@ pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 /// so one for each owner would take gigabytes.
 const SURPLUS_CONTROLLERS_MAX: usize = 3;
 
+/// Errors of an object from which the faults of further texts are not added. An object may have 100,000 labels, and the error of
+/// each takes 400 bytes.
+const ERRORS_MAX: usize = 1_000;
+
 /// Form of a kind's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameForm {
@@ -227,8 +231,11 @@ pub fn validate_labels<'a>(
     }
 }
 
-/// Adds an `Invalid` error for each fault of `value`.
+/// Adds an `Invalid` error for each fault of `value`, unless there are very many errors already.
 pub fn push_faults(errors: &mut FieldErrors, path: &Path, value: &str, faults: Vec<String>) {
+    if errors.len() >= ERRORS_MAX {
+        return;
+    }
     errors.extend(
         faults
             .into_iter()
@@ -264,6 +271,7 @@ fn validate_annotations(errors: &mut FieldErrors, metadata: &Value, path: &Path)
     }
 }
 
+/// Validates the owner references.
 fn validate_owners(errors: &mut FieldErrors, metadata: &Value, path: &Path) {
     let owners = items(metadata, "ownerReferences");
     let mut controller = None;

@@ -7,6 +7,8 @@ pub const LABEL_BYTES_MAX: usize = 63;
 pub const SUBDOMAIN_BYTES_MAX: usize = 253;
 /// Longest IANA service name (RFC 6335, 5.1).
 pub const PORT_NAME_BYTES_MAX: usize = 15;
+/// Maximum length of a segment of a URL path in bytes.
+const PATH_SEGMENT_BYTES_MAX: usize = 4096;
 
 const LABEL_FORM: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
@@ -193,16 +195,16 @@ pub fn config_key(value: &str) -> Vec<String> {
     faults
 }
 
-/// Checks a name that is one segment of a URL path.
+/// Checks a name that is one segment of a URL path. Unlike upstream, it has a bound: no request could contain a longer name,
+/// nor the token of a list whose page ends with such an object.
 pub fn path_segment(value: &str) -> Vec<String> {
     if value == "." || value == ".." {
         return vec![format!("may not be '{value}'")];
     }
-    ["/", "%"]
-        .iter()
-        .filter(|part| value.contains(**part))
-        .map(|part| format!("may not contain '{part}'"))
-        .collect()
+    let mut faults = bytes_at_most(value, PATH_SEGMENT_BYTES_MAX);
+    let parts = ["/", "%"].iter().filter(|part| value.contains(**part));
+    faults.extend(parts.map(|part| format!("may not contain '{part}'")));
+    faults
 }
 
 /// Checks a fully qualified domain name of at least two labels; a trailing dot is allowed (EPV-10).

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use api::ip::Family;
 use api::kind::{self, Kind};
 use api::tree::{child, items, set_or_clear, text, texts};
+use futures_util::future::try_join_all;
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use store::{CommitError, StoreError};
@@ -100,11 +101,31 @@ impl ClusterObjects {
 
     /// Creates absent objects, except roles and the endpoints of the Service `kubernetes`.
     pub(crate) async fn ensure(&self, resources: &Resources) -> Result<(), BootstrapError> {
-        for name in DEFAULT_NAMESPACES {
+        self.ensure_namespaces(resources).await?;
+        self.ensure_ranges(resources).await
+    }
+
+    /// Does the same as [`ClusterObjects::ensure`], and creates and updates the default roles; called once, at the start.
+    pub(crate) async fn ensure_at_start(&self, resources: &Resources) -> Result<(), BootstrapError> {
+        // Some roles are in a Namespace.
+        self.ensure_namespaces(resources).await?;
+        tokio::try_join!(self.ensure_ranges(resources), self.ensure_roles(resources))?;
+        Ok(())
+    }
+
+    async fn ensure_namespaces(&self, resources: &Resources) -> Result<(), BootstrapError> {
+        let kind = find("", "namespaces")?;
+        // Concurrently, so that the writes share commits.
+        let each = DEFAULT_NAMESPACES.map(|name| async move {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            self.create_if_absent(resources, find("", "namespaces")?, "", name, &namespace)
-                .await?;
-        }
+            self.create_if_absent(resources, kind, "", name, &namespace).await
+        });
+        try_join_all(each).await?;
+        Ok(())
+    }
+
+    /// Creates the default ServiceCIDR, then the Service `kubernetes`, which has an address of it.
+    async fn ensure_ranges(&self, resources: &Resources) -> Result<(), BootstrapError> {
         self.ensure_service_cidr(resources).await?;
         if let Some(primary) = self.ranges.first() {
             let service = kubernetes_service(*primary, self.secure_port, self.node_port)?;
@@ -115,8 +136,7 @@ impl ClusterObjects {
         Ok(())
     }
 
-    /// Creates and updates the default roles; called once, at the start.
-    pub(crate) async fn ensure_roles(&self, resources: &Resources) -> Result<(), BootstrapError> {
+    async fn ensure_roles(&self, resources: &Resources) -> Result<(), BootstrapError> {
         ensure_default_roles(resources)
             .await
             .map_err(|(name, failure)| BootstrapError::Refused {
@@ -218,14 +238,16 @@ impl ClusterObjects {
         };
         let endpoints = kubernetes_endpoints(&addresses, self.secure_port);
         let slice = kubernetes_endpoint_slice(&addresses, Family::of(*first), self.secure_port);
-        for (kind, object) in [
+        let objects = [
             (find("", "endpoints")?, endpoints),
             (find("discovery.k8s.io", "endpointslices")?, slice),
-        ] {
+        ];
+        let each = objects.map(|(kind, object)| async move {
             let target = Target::object(kind, "default", "kubernetes");
             let written = write(resources, &target, &object).await;
-            written.map_err(|failure| refused(kind, "kubernetes", &failure))?;
-        }
+            written.map_err(|failure| refused(kind, "kubernetes", &failure))
+        });
+        try_join_all(each).await?;
         Ok(())
     }
 

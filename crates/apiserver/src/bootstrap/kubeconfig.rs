@@ -24,7 +24,8 @@ pub fn server_url(address: SocketAddr) -> String {
 /// Name of the administrator in kubeconfig files.
 const ADMINISTRATOR: &str = "kubernetes-admin";
 
-/// Writes the administrator's kubeconfig for a server, atomically and with mode 0600.
+/// Writes the administrator's kubeconfig for a server, atomically and with mode 0600. A server does so at each start, so
+/// the write does not wait for the disk.
 ///
 /// # Errors
 /// The file or its directory is not writable.
@@ -33,7 +34,8 @@ pub fn write(path: &Path, server: &str, pki: &Pki) -> io::Result<()> {
         authority: pki.authority.clone(),
         pair: pki.admin.clone(),
     };
-    write_for(path, server, ADMINISTRATOR, &client)
+    create_directory_of(path)?;
+    private_file::write_unsynced(path, render(server, ADMINISTRATOR, &client).as_bytes())
 }
 
 /// Writes the kubeconfig of a client, atomically and with mode 0600.
@@ -49,12 +51,15 @@ pub fn write_for(path: &Path, server: &str, user: &str, client: &Client) -> io::
 /// # Errors
 /// The file or its directory is not writable.
 pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
-    if let Some(directory) = path.parent()
-        && !directory.as_os_str().is_empty()
-    {
-        private_file::create_directory(directory)?;
-    }
+    create_directory_of(path)?;
     private_file::write(path, text.as_bytes())
+}
+
+fn create_directory_of(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => private_file::create_directory(directory),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the text of a client's kubeconfig.

@@ -12,6 +12,10 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use store::Revision;
 
+/// Errors of fields that a failure names. Each takes a kilobyte in message and causes, and an object may have 100,000 invalid
+/// fields.
+const ERRORS_NAMED_MAX: usize = 1_000;
+
 /// Error response of a request. The HTTP status code states if a retry can succeed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
@@ -196,17 +200,22 @@ impl Failure {
             format!("{kind}.{group}")
         };
         let mut message = format!("{qualified} \"{name}\" is invalid: ");
-        match errors.as_slice() {
+        let named = errors.get(..ERRORS_NAMED_MAX).unwrap_or(errors);
+        match named {
             [one] => {
                 // Writing to a String cannot fail.
                 write!(message, "{one}").ok();
             }
             all => {
-                let texts: Vec<String> = all.iter().map(ToString::to_string).collect();
+                let mut texts: Vec<String> = all.iter().map(ToString::to_string).collect();
+                let further = errors.len() - all.len();
+                if further > 0 {
+                    texts.push(format!("and {further} further errors"));
+                }
                 write!(message, "[{}]", texts.join(", ")).ok();
             }
         }
-        let causes: Vec<Value> = errors
+        let causes: Vec<Value> = named
             .iter()
             .map(|error| {
                 json!({

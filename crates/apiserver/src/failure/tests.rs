@@ -57,3 +57,20 @@ fn store_errors_map_to_status_codes() {
         "ResourceVersionTooLarge"
     );
 }
+
+#[test]
+fn invalid_names_a_bounded_number_of_errors() {
+    let services = find("", "v1", "services").unwrap();
+    let path = Path::new("spec").child("ports");
+    let errors: Vec<FieldError> = (0..100_000)
+        .map(|number| FieldError::required(&path.index(number), ""))
+        .collect();
+    let status = Failure::invalid(services, "web", &errors).status();
+    let causes = status["details"]["causes"].as_array().unwrap();
+    assert_eq!(causes.len(), ERRORS_NAMED_MAX);
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("spec.ports[999]: Required value, and 99000 further errors]"),
+        "{message}"
+    );
+}

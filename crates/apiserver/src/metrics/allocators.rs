@@ -2,7 +2,9 @@
 
 use telemetry::{MetricType, MetricsText};
 
-use crate::registry::service::{AllocationCounts, Allocators, DURATION_BOUNDS_US, RepairCounts, Usage};
+use crate::registry::service::{
+    AllocationCounts, Allocators, DURATION_BOUNDS_MICROSECONDS, RepairCounts, Usage,
+};
 
 /// Writes the metrics of the allocators.
 pub(super) fn render(services: &Allocators, out: &mut MetricsText) {
@@ -88,7 +90,7 @@ fn render_addresses(usage: &Usage, out: &mut MetricsText) {
     );
     for range in &usage.ranges {
         let durations = &range.durations;
-        let bounds = DURATION_BOUNDS_US.map(|us| us as f64 / 1e6);
+        let bounds = DURATION_BOUNDS_MICROSECONDS.map(|bound| bound as f64 / 1e6);
         let (labels, seconds) = (format!("cidr=\"{}\"", range.net), durations.total.as_secs_f64());
         out.buckets(&name, &labels, &bounds, &durations.counts, seconds);
     }

@@ -24,6 +24,7 @@ pub(crate) async fn warn(
     }
 }
 
+/// Creates an Event.
 async fn write(
     resources: &Resources,
     component: &str,

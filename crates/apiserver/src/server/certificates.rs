@@ -58,6 +58,14 @@ impl ServerCertificates {
         &self.names
     }
 
+    /// Creates the directory of the certificates and of the keys of ServiceAccount tokens.
+    ///
+    /// # Errors
+    /// See [`PkiError`].
+    pub(super) fn create_directory(&self) -> Result<(), PkiError> {
+        pki::create_directory(&self.directory)
+    }
+
     /// Reads the certificates, and issues those that are missing or expire soon.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ pub(crate) mod config;
 mod start_error;
 
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,12 +34,13 @@ use crate::transport::connection::open_connections::Connections;
 use crate::transport::connection::{ListenerState, node_connections};
 use crate::transport::listener::{accept, listen};
 use crate::transport::request_body::BodyMemory;
+use crate::transport::response::ResponseMemory;
 use crate::transport::tls::{self, ServingCertificate, TlsError};
 use crate::verbs::handler::Handler;
 use crate::verbs::proxy::reports::NodeReports;
 use crate::verbs::proxy::resource_metrics::ResourceMetrics;
 use crate::verbs::proxy::{AgentClient, PodProxy};
-use crate::verbs::resource::Resources;
+use crate::verbs::resource::{Resources, RewriteRates};
 use certificates::{ServerCertificates, renew};
 use config::{Access, Config};
 pub use start_error::StartError;
@@ -71,15 +73,13 @@ impl Server {
     pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Server, StartError> {
         let (address, listener) = bind(config.listen)?;
         let certificates = ServerCertificates::new(&config, address);
-        let pki = certificates.open()?;
+        let (pki, access_control) = open_credentials(&config, &certificates, &store)?;
         let serving = Arc::new(ServingCertificate::new(&pki.serving)?);
         let acceptor = TlsAcceptor::from(Arc::new(tls::server_config(&pki, serving.clone())?));
         let (trigger, shutdown) = Shutdown::channel();
-        let access_control = AccessControl::open(&config, &certificates, &store)?;
         let resources = open_resources(&config, store, &pki, &access_control, shutdown.clone())?;
         let cluster_objects = Arc::new(ClusterObjects::new(&config, address));
-        cluster_objects.ensure(&resources).await?;
-        cluster_objects.ensure_roles(&resources).await?;
+        cluster_objects.ensure_at_start(&resources).await?;
         // Before the first allocation: everything that Services use is recorded as allocated.
         let mut repair = RepairLoop::new(resources.clone());
         repair.pass(true).await;
@@ -171,6 +171,21 @@ impl AccessControl {
     }
 }
 
+/// Opens the certificates, and in another thread the keys of ServiceAccount tokens: both wait for the disk.
+fn open_credentials(
+    config: &Config,
+    certificates: &ServerCertificates,
+    store: &Arc<dyn Store>,
+) -> Result<(Pki, AccessControl), StartError> {
+    certificates.create_directory()?;
+    std::thread::scope(|scope| {
+        let access_control = scope.spawn(|| AccessControl::open(config, certificates, store));
+        let pki = certificates.open();
+        let access_control = access_control.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Ok((pki?, access_control?))
+    })
+}
+
 /// Returns the issuer of ServiceAccount tokens without a flag.
 fn default_issuer(cluster_domain: &str) -> String {
     format!("https://kubernetes.default.svc.{cluster_domain}")
@@ -197,6 +212,7 @@ fn open_resources(
         encoded_events: Arc::default(),
         frames: Arc::default(),
         watch_counts: Arc::default(),
+        rewrites: RewriteRates::default(),
         encryption: encryption.map(|at_rest| at_rest.encryption.clone()),
     }))
 }
@@ -235,6 +251,7 @@ fn handler(
         metrics: Metrics::new(audit.as_ref().map(|audit| audit.counts.clone())),
         connections: Arc::new(Connections::new(access.request_limits.connections_per_address)),
         bodies: Arc::new(BodyMemory::new()),
+        responses: Arc::new(ResponseMemory::new()),
         pod_proxy: PodProxy::new().map_err(TlsError::from)?,
         reports: NodeReports::new(),
         resource_metrics: ResourceMetrics::new(),

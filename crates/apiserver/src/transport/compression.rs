@@ -59,11 +59,23 @@ pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
         .any(|clause| clause.split(';').next().unwrap_or_default().trim() == "gzip")
 }
 
+/// Returns true if a body is large enough.
+pub(crate) fn is_large_enough(body: &Body) -> bool {
+    match body {
+        Body::Whole(Some(bytes)) => bytes.len() as u64 >= COMPRESSED_BYTES_MIN,
+        Body::Pieces { left_bytes, .. } => *left_bytes >= COMPRESSED_BYTES_MIN,
+        _ => false,
+    }
+}
+
 /// Compresses a response that is large enough.
 pub(crate) fn compressed(mut response: ApiResponse) -> ApiResponse {
+    if !is_large_enough(response.body()) {
+        return response;
+    }
     let pieces = match std::mem::replace(response.body_mut(), Body::Whole(None)) {
-        Body::Whole(Some(bytes)) if bytes.len() as u64 >= COMPRESSED_BYTES_MIN => vec![bytes].into_iter(),
-        Body::Pieces { pieces, left_bytes } if left_bytes >= COMPRESSED_BYTES_MIN => pieces,
+        Body::Whole(Some(bytes)) => vec![bytes].into_iter(),
+        Body::Pieces { pieces, .. } => pieces,
         other => {
             *response.body_mut() = other;
             return response;

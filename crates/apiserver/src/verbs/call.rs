@@ -15,7 +15,7 @@ use crate::request::query::{DeleteOptions, ListOptions, Query, VersionMatch, Wri
 use crate::request::route::Target;
 use crate::request::verb::Verb;
 use crate::transport::request_body::RequestBody;
-use crate::transport::response::{self, ApiResponse};
+use crate::transport::response::{self, ApiResponse, ResponsePermit};
 use crate::verbs::printing::{self, IncludeObject};
 use crate::verbs::proxy::resource_metrics::{self, UsageReports};
 use crate::verbs::resource::{Outcome, Resources, deletion_warnings, scale_response};
@@ -41,43 +41,66 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Executes a read.
+    /// Executes a get.
     ///
     /// # Errors
     /// Invalid options, an absent object, or a failure of the store.
-    pub(crate) async fn read(&self, resources: &Resources) -> Result<ApiResponse, Failure> {
+    pub(crate) async fn get(&self, resources: &Resources) -> Result<ApiResponse, Failure> {
         let (target, kind) = (&self.target, self.target.sent_kind());
-        if self.verb == Verb::Watch {
-            let form = self.accept.stream_form(kind)?;
-            let options = ListOptions {
-                watch: true,
-                ..ListOptions::read(&self.query)?
-            };
-            let lines = resources
-                .watch(target, &options, form, self.include(form)?)
-                .await?;
-            return Ok(response::stream(lines, form.encoding));
-        }
         let form = self.form(kind)?;
-        match self.verb {
-            Verb::List => {
-                let options = ListOptions::read(&self.query)?;
-                let page = resources.list(target, &options).await?;
-                let pieces = printing::page(kind, page, form, self.include(form)?)?;
-                Ok(response::pieces(pieces, form.encoding))
-            }
-            _ => {
-                if self.query.flag("export") == Some(true) {
-                    return Err(Failure::bad_request(
-                        "the export parameter, deprecated since v1.14, is no longer supported",
-                    ));
-                }
-                let bytes = resources.get(target, &self.query).await?;
-                let bytes = scale_response(bytes, target)?;
-                let bytes = printing::object(kind, bytes, form, self.include(form)?)?;
-                Ok(response::object(StatusCode::OK, bytes, form.encoding))
-            }
+        if self.query.flag("export") == Some(true) {
+            return Err(Failure::bad_request(
+                "the export parameter, deprecated since v1.14, is no longer supported",
+            ));
         }
+        let bytes = resources.get(target, &self.query).await?;
+        let bytes = scale_response(bytes, target)?;
+        let bytes = printing::object(kind, bytes, form, self.include(form)?)?;
+        Ok(response::object(StatusCode::OK, bytes, form.encoding))
+    }
+
+    /// Executes a list. `memory` is the permit for the encoding.
+    ///
+    /// # Errors
+    /// Invalid options, no memory for the encoding, or a failure of the store.
+    pub(crate) async fn list(
+        &self,
+        resources: &Resources,
+        mut memory: ResponsePermit,
+    ) -> Result<ApiResponse, Failure> {
+        let kind = self.target.sent_kind();
+        let form = self.form(kind)?;
+        let options = ListOptions::read(&self.query)?;
+        let page = resources.list(&self.target, &options).await?;
+        memory.reserve(printing::encoding_bytes(kind, &page, form), false)?;
+        let pieces = printing::page(kind, page, form, self.include(form)?)?;
+        Ok(response::pieces(pieces, form.encoding))
+    }
+
+    /// Begins a watch. `memory` is the permit for the objects that exist.
+    ///
+    /// # Errors
+    /// Invalid options, no memory for the objects that exist, or a failure of the store.
+    pub(crate) async fn watch(
+        &self,
+        resources: &Resources,
+        memory: ResponsePermit,
+    ) -> Result<ApiResponse, Failure> {
+        let form = self.accept.stream_form(self.target.sent_kind())?;
+        let options = ListOptions {
+            watch: true,
+            ..ListOptions::read(&self.query)?
+        };
+        let include = self.include(form)?;
+        let lines = resources
+            .watch(&self.target, &options, form, include, memory)
+            .await?;
+        Ok(response::stream(lines, form.encoding))
+    }
+
+    /// Returns the length of the selectors of a list or watch.
+    pub(crate) fn selector_bytes(&self) -> usize {
+        self.query.text("labelSelector").len() + self.query.text("fieldSelector").len()
     }
 
     /// Executes a read of measurements.
@@ -132,6 +155,9 @@ impl Call {
                 let options = DeleteOptions::read(&self.query, body, options_format(headers, body)?)?;
                 let index = resources.store.index();
                 resources.admission.admit_delete(index, target, &self.requester)?;
+                if !options.dry_run {
+                    resources.count_deletion(target, &self.requester)?;
+                }
                 resources.delete(target, &options).await?
             }
             _ => return self.delete_collection(resources, form).await,

@@ -26,7 +26,7 @@ use crate::transport::connection::open_connections::{Connection, Connections};
 use crate::transport::connection::source::Source;
 use crate::transport::long_running::{RequestLifetime, Revocation};
 use crate::transport::request_body::{self, BodyMemory, RequestBody};
-use crate::transport::response::{self, ApiResponse};
+use crate::transport::response::{self, ApiResponse, ResponseMemory, ResponsePermit};
 use crate::verbs::call::Call;
 use crate::verbs::discovery;
 use crate::verbs::health;
@@ -47,6 +47,7 @@ pub(crate) struct Handler {
     pub(crate) metrics: Metrics,
     pub(crate) connections: Arc<Connections>,
     pub(crate) bodies: Arc<BodyMemory>,
+    pub(crate) responses: Arc<ResponseMemory>,
     pub(crate) pod_proxy: PodProxy,
     pub(crate) agents: AgentClient,
     pub(crate) reports: NodeReports,
@@ -79,15 +80,16 @@ impl Handler {
         let accept = Accept::of(request.headers());
         let status_encoding = accept.status_encoding();
         let accepts_compression = compression::is_accepted(request.headers());
+        let mut permit = None;
         let dispatched = async {
             let info = RequestInfo::of(&request, accept);
-            self.dispatch(info, request, connection).await
+            self.dispatch(info, request, connection, &mut permit).await
         };
         let dispatched = AssertUnwindSafe(dispatched).catch_unwind().await;
         if let (Err(_), Some(audit_context)) = (&dispatched, &audit_context) {
             audit_context.record_panic();
         }
-        let is_success = matches!(dispatched, Ok(Ok(_)));
+        let is_compressed = accepts_compression && matches!(dispatched, Ok(Ok(_)));
         let response = match dispatched {
             Ok(Ok(response)) => response,
             Ok(Err(failure)) => response::failure(&failure, status_encoding),
@@ -96,20 +98,28 @@ impl Handler {
                 response::failure(&unexpected(), status_encoding)
             }
         };
+        let is_compressed = is_compressed && compression::is_large_enough(response.body());
+        // Before the audit log records the response: without memory, the client receives another one.
+        let (response, permit) = response::reserved(response, permit, is_compressed, status_encoding);
         let response = match audit_context {
             Some(audit_context) => audit_context.record_response(response),
             None => response,
         };
-        let response = if is_success && accepts_compression {
+        let response = if is_compressed {
             compressed(response)
         } else {
             response
         };
-        if is_head {
+        let mut response = if is_head {
             response::without_body(response)
         } else {
             response
+        };
+        if let Some(permit) = permit {
+            // The connection holds the permit until the client has received the response.
+            response.extensions_mut().insert(Arc::new(permit));
         }
+        response
     }
 
     /// Admits a request, and responds according to its route.
@@ -118,12 +128,14 @@ impl Handler {
         mut info: RequestInfo,
         request: Request<Incoming>,
         connection: Arc<Connection>,
+        permit: &mut Option<ResponsePermit>,
     ) -> Result<ApiResponse, Failure> {
         // Before the check of the certificate, so that a revocation between check and response is not missed.
         let revocation = connection.revocation();
         let admitted = self.admit(&info, &request, &connection)?;
         // Only authorization needs the selector, and the request can be open for minutes.
         info.field_selector = None;
+        *permit = self.response_permit(&info, &request, &admitted)?;
         let _seat = match info.route {
             // Long-running requests take no seat; other requests on objects take theirs after their body.
             Route::Resource(_) | Route::Health | Route::Version => None,
@@ -189,6 +201,25 @@ impl Handler {
         }
         tracing::debug!(user = %admitted.requester.user, method = %info.method, path = info.path(), "request admitted");
         Ok(admitted)
+    }
+
+    /// Returns the permit for the memory of the response; `None` for probes of health and version. Clients without
+    /// credentials are counted by their address.
+    fn response_permit(
+        &self,
+        info: &RequestInfo,
+        request: &Request<Incoming>,
+        admitted: &Admitted,
+    ) -> Result<Option<ResponsePermit>, Failure> {
+        if matches!(info.route, Route::Health | Route::Version) {
+            return Ok(None);
+        }
+        let holder = match client_address(request) {
+            Some(source) if !admitted.is_authenticated => self.access.flow_control.source_key(source),
+            _ => admitted.flow.user,
+        };
+        let permit = self.responses.begin(holder, admitted.flow.reserve_access())?;
+        Ok(Some(permit))
     }
 
     /// Lists CustomResourceDefinitions. A watch would never report one, so it is not served.
@@ -306,9 +337,9 @@ impl Handler {
             return self.review(&call);
         }
         match verb {
-            Verb::List => self.list(call, seat).await,
+            Verb::List => self.list(call, seat, flow).await,
             Verb::Watch => self.watch(&call, flow, revocation).await,
-            _ if verb.is_read() => call.read(&self.resources).await,
+            _ if verb.is_read() => call.get(&self.resources).await,
             _ => self.write(call, seat).await,
         }
     }
@@ -397,12 +428,13 @@ impl Handler {
     }
 
     /// Lists in a task of its own: encoding a long list must not delay the other streams of the connection.
-    async fn list(&self, call: Call, seat: Seat) -> Result<ApiResponse, Failure> {
+    async fn list(&self, call: Call, seat: Seat, flow: Flow) -> Result<ApiResponse, Failure> {
         let resources = self.resources.clone();
+        let memory = self.responses.begin(flow.user, flow.reserve_access())?;
         let mut listing = JoinSet::new();
         listing.spawn(async move {
             let _seat = seat;
-            call.read(&resources).await
+            call.list(&resources, memory).await
         });
         let ended = listing.join_next().await;
         ended.map_or_else(|| Err(unexpected()), finished)
@@ -415,8 +447,13 @@ impl Handler {
         flow: Flow,
         revocation: Option<Revocation>,
     ) -> Result<ApiResponse, Failure> {
-        let lifetime = self.begin_long_running(flow, LongRunning::Watch, revocation)?;
-        let response = call.read(&self.resources).await?;
+        let permit = self
+            .access
+            .flow_control
+            .acquire_watch(flow, call.selector_bytes())?;
+        let lifetime = RequestLifetime::new(permit, revocation);
+        let memory = self.responses.begin(flow.user, flow.reserve_access())?;
+        let response = call.watch(&self.resources, memory).await?;
         Ok(response::with_lifetime(response, lifetime))
     }
 

@@ -169,6 +169,22 @@ pub(crate) fn metadata_only(object: &Value, version: MetaVersion) -> Value {
     })
 }
 
+/// Memory of the tree of an object, as a multiple of its JSON.
+const TREE_FACTOR: usize = 10;
+
+/// Returns the bytes that the encoding of a list needs, without those that it shares with the store.
+pub(crate) fn encoding_bytes(kind: &Kind, page: &Page, form: Form) -> usize {
+    if form.is_plain() && kind.is_stored_form() {
+        return 0;
+    }
+    let bytes = page.entries.iter().map(|entry| entry.value.len()).sum::<usize>();
+    match form.encoding {
+        // The tree of one object at a time.
+        Encoding::Protobuf => bytes,
+        Encoding::Json | Encoding::PrettyJson | Encoding::Yaml => bytes.saturating_mul(TREE_FACTOR),
+    }
+}
+
 /// Encodes a list in a negotiated form. Plain JSON lists share the bytes of the store.
 pub(crate) fn page(
     kind: &Kind,

@@ -92,6 +92,48 @@ async fn invalid_ingress_and_changed_controller_are_rejected() {
     assert_eq!(refused["details"]["causes"][0]["field"], "spec.controller");
 }
 
+/// Returns the Ingress `web` of a class with a host.
+fn ingress_of(class: &str, host: &str) -> Value {
+    let mut ingress = ingress();
+    ingress["spec"]["ingressClassName"] = json!(class);
+    ingress["spec"]["rules"][0]["host"] = json!(host);
+    ingress
+}
+
+#[tokio::test]
+async fn update_takes_no_host_from_a_younger_ingress_of_another_namespace() {
+    const OTHERS: &str = "/apis/networking.k8s.io/v1/namespaces/other/ingresses";
+    let api = Api::start().await;
+    for name in ["edge", "second"] {
+        api.post(CLASSES, &class(name, false)).await.expect(201);
+    }
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
+    api.post("/api/v1/namespaces", &namespace).await.expect(201);
+    api.post(INGRESSES, &ingress_of("edge", "own.test"))
+        .await
+        .expect(201);
+    api.post(OTHERS, &ingress_of("edge", "shop.test"))
+        .await
+        .expect(201);
+    let refused = api.put(WEB, &ingress_of("edge", "shop.test")).await.expect(403);
+    assert_eq!(
+        refused["message"],
+        "ingresses.networking.k8s.io \"web\" is forbidden: hosts belong to other namespaces, from whose younger Ingresses \
+         this one would take them: shop.test; use other hosts, or delete those Ingresses first"
+    );
+    // The host is free in another class, and the class must not change then.
+    api.put(WEB, &ingress_of("second", "shop.test")).await.expect(200);
+    api.put(WEB, &ingress_of("edge", "shop.test")).await.expect(403);
+    api.put(WEB, &ingress_of("edge", "own.test")).await.expect(200);
+    // The younger Ingress takes no host of the older one, and a new one is the youngest.
+    api.put(&format!("{OTHERS}/web"), &ingress_of("edge", "own.test"))
+        .await
+        .expect(200);
+    let mut new = ingress_of("edge", "own.test");
+    new["metadata"]["name"] = json!("new");
+    api.post(OTHERS, &new).await.expect(201);
+}
+
 #[tokio::test]
 async fn protobuf_has_the_paths_of_rules() {
     let api = Api::start().await;

@@ -1,7 +1,13 @@
 //! The group `metrics.k8s.io` on a server whose nodes have no agents.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use http::Method;
 use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use crate::harness::{ANN_TOKEN, Api};
 
@@ -73,4 +79,35 @@ async fn measurements_need_a_role() {
         .send(Method::GET, &path, &[("authorization", &as_ann)], "")
         .await;
     assert_eq!(allowed.code, 200);
+}
+
+/// Agents are not asked again for each request that a client begins and gives up.
+#[tokio::test]
+async fn requests_that_are_given_up_share_one_report() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    // An agent that does not respond.
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
+            open.push(stream);
+        }
+    });
+    let api = Api::start().await;
+    let node = json!({"metadata": {"name": "n1"}});
+    api.post("/api/v1/nodes", &node).await.expect(201);
+    let status = json!({"status": {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }});
+    api.merge("/api/v1/nodes/n1/status", &status).await.expect(200);
+    let path = format!("{METRICS}/nodes");
+    for _ in 0..5 {
+        let reading = timeout(Duration::from_millis(200), api.get(&path)).await;
+        assert!(reading.is_err(), "the agent does not respond");
+    }
+    assert_eq!(connections.load(Ordering::Relaxed), 1);
 }

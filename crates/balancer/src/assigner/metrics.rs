@@ -114,6 +114,7 @@ impl Metrics {
         text.finish()
     }
 
+    /// Writes the metrics of pools.
     fn render_pools(&self, text: &mut MetricsText) {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let total = |usage: &AddressPoolUsage| usage.total;

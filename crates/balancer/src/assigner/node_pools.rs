@@ -8,6 +8,9 @@ use api::object::{EndpointSlice, Labels, Node, ObjectKey, Protocol, SERVICE_NAME
 #[cfg(test)]
 mod tests;
 
+/// Maximum number of addresses of one type of a node. A node reports them itself, and each Service of a pool has ports at all.
+const ADDRESSES_MAX: usize = 16;
+
 /// Address type of a pool of node addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeAddressType {
@@ -57,6 +60,7 @@ impl NodeAddresses {
             let addresses = addresses.filter(|address| address.kind == kind);
             addresses
                 .filter_map(|address| address.address.parse().ok())
+                .take(ADDRESSES_MAX)
                 .collect()
         };
         let mut conditions = node.status.conditions.iter();

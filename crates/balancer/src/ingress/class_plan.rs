@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use api::object::{Ingress, IngressBackend, IngressRule, ObjectKey, ServiceBackendPort};
+use api::object::{Ingress, IngressBackend, ObjectKey, ServiceBackendPort};
 use edge::routes::PathMatching;
 
 use super::SSL_REDIRECT_ANNOTATION;
@@ -101,7 +101,7 @@ impl ClassPlan {
             .into_iter()
             .filter(|ingress| ingress.metadata.deletion_timestamp.is_none())
             .collect();
-        ingresses.sort_by(|a, b| precedence(a).cmp(&precedence(b)));
+        ingresses.sort_by(|a, b| a.precedence().cmp(&b.precedence()));
         let owners = owners(&ingresses);
         let mut used_secrets = UsedSecrets::default();
         let mut plan = Self::default();
@@ -174,7 +174,7 @@ impl ClassPlan {
         if route.backend.is_none() {
             self.add_problem(ingress, Problem::ResourceBackend);
         }
-        for host in hosts(ingress) {
+        for host in ingress.hosts() {
             if let Some(plan) = self.host(ingress, &host, owners)
                 && !plan.has_route_of_all_paths()
             {
@@ -204,33 +204,11 @@ impl ClassPlan {
     }
 }
 
-/// Returns the order in which Ingresses get their hosts.
-fn precedence(ingress: &Ingress) -> (&str, &str, &str) {
-    let meta = &ingress.metadata;
-    (
-        // Timestamps of one format sort as text.
-        meta.creation_timestamp.as_deref().unwrap_or_default(),
-        &meta.namespace,
-        &meta.name,
-    )
-}
-
-/// Returns the hosts that an Ingress names. One without rules names any host for its default backend.
-fn hosts(ingress: &Ingress) -> BTreeSet<String> {
-    if ingress.spec.rules.is_empty() {
-        return BTreeSet::from([String::new()]);
-    }
-    let rules = ingress.spec.rules.iter();
-    rules
-        .map(|IngressRule { host, .. }| host.to_ascii_lowercase())
-        .collect()
-}
-
 /// Returns the namespace of each host: that of the first Ingress.
 fn owners(ingresses: &[&Ingress]) -> HostOwners {
     let mut owners = HostOwners::new();
     for ingress in ingresses {
-        for host in hosts(ingress) {
+        for host in ingress.hosts() {
             let owner = owners.entry(host);
             owner.or_insert_with(|| ingress.metadata.namespace.as_str().into());
         }

@@ -1,6 +1,6 @@
 //! The drawing as a graph in the DOT language of Graphviz.
 
-use super::picture::{Picture, Section, place_title, state};
+use super::picture::{NodeEndpoints, Picture, Section, place_title, state};
 use super::text::{dot, shortened};
 use crate::view::rows::Health;
 
@@ -57,31 +57,38 @@ fn lines_of(index: usize, section: &Section) -> String {
         ));
     }
     for (number, place) in section.places.iter().enumerate() {
-        lines.push_str(&format!(
-            "  subgraph cluster_{service}n{number} {{\n    label=\"{}\";\n",
-            label(&place_title(place))
-        ));
-        for (endpoint_number, endpoint) in place.endpoints.iter().enumerate() {
-            lines.push_str(&format!(
-                "    {service}n{number}e{endpoint_number} [label=\"{}\\n{}\", color=\"{}\"];\n",
-                label(&endpoint.address),
-                label(&endpoint.pod),
-                colour(super::picture::health(endpoint))
-            ));
-        }
-        lines.push_str("  }\n");
-        for (endpoint_number, endpoint) in place.endpoints.iter().enumerate() {
-            let style = if endpoint.ready { "solid" } else { "dashed" };
-            lines.push_str(&format!(
-                "  {service} -> {service}n{number}e{endpoint_number} [style={style}, tooltip=\"{}\"];\n",
-                state(endpoint)
-            ));
-        }
+        let id = format!("{service}n{number}");
+        lines.push_str(&lines_of_place(&service, &id, place));
     }
     if section.endpoints_omitted > 0 {
         lines.push_str(&format!(
             "  {service}more [label=\"{} more endpoints\", style=dashed];\n  {service} -> {service}more [style=dashed];\n",
             section.endpoints_omitted
+        ));
+    }
+    lines
+}
+
+/// Returns the lines of the endpoints at a place. `id` identifies the place, and `service` the Service.
+fn lines_of_place(service: &str, id: &str, place: &NodeEndpoints) -> String {
+    let mut lines = format!(
+        "  subgraph cluster_{id} {{\n    label=\"{}\";\n",
+        label(&place_title(place))
+    );
+    for (endpoint_number, endpoint) in place.endpoints.iter().enumerate() {
+        lines.push_str(&format!(
+            "    {id}e{endpoint_number} [label=\"{}\\n{}\", color=\"{}\"];\n",
+            label(&endpoint.address),
+            label(&endpoint.pod),
+            colour(super::picture::health(endpoint))
+        ));
+    }
+    lines.push_str("  }\n");
+    for (endpoint_number, endpoint) in place.endpoints.iter().enumerate() {
+        let style = if endpoint.ready { "solid" } else { "dashed" };
+        lines.push_str(&format!(
+            "  {service} -> {id}e{endpoint_number} [style={style}, tooltip=\"{}\"];\n",
+            state(endpoint)
         ));
     }
     lines

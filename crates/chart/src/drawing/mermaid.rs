@@ -1,6 +1,6 @@
 //! The drawing as a Mermaid flowchart, which many Markdown viewers render.
 
-use super::picture::{Picture, Section, health, place_title, symbol};
+use super::picture::{NodeEndpoints, Picture, Section, health, place_title, symbol};
 use super::text::{mermaid, shortened};
 
 /// Maximum number of characters of a label.
@@ -65,34 +65,38 @@ fn lines_of(index: usize, section: &Section) -> String {
         ));
     }
     for (number, place) in section.places.iter().enumerate() {
-        let title = label(&place_title(place));
-        lines.push_str(&format!("  subgraph {service}n{number}[\"{title}\"]\n"));
-        for (endpoint_number, endpoint) in place.endpoints.iter().enumerate() {
-            let health = health(endpoint);
-            let title = label(&format!(
-                "{} {} {}",
-                symbol(health),
-                endpoint.address,
-                endpoint.pod
-            ));
-            lines.push_str(&format!(
-                "    {service}n{number}e{endpoint_number}[\"{title}\"]:::{}\n",
-                health.as_str()
-            ));
-        }
-        lines.push_str("  end\n");
-        for (endpoint_number, endpoint) in place.endpoints.iter().enumerate() {
-            let arrow = if endpoint.ready { "-->" } else { "-.->" };
-            lines.push_str(&format!(
-                "  {service} {arrow} {service}n{number}e{endpoint_number}\n"
-            ));
-        }
+        let id = format!("{service}n{number}");
+        lines.push_str(&lines_of_place(&service, &id, place));
     }
     if section.endpoints_omitted > 0 {
         lines.push_str(&format!(
             "  {service}more[\"{} more endpoints\"]\n  {service} -.-> {service}more\n",
             section.endpoints_omitted
         ));
+    }
+    lines
+}
+
+/// Returns the lines of the endpoints at a place. `id` identifies the place, and `service` the Service.
+fn lines_of_place(service: &str, id: &str, place: &NodeEndpoints) -> String {
+    let mut lines = format!("  subgraph {id}[\"{}\"]\n", label(&place_title(place)));
+    for (endpoint_number, endpoint) in place.endpoints.iter().enumerate() {
+        let health = health(endpoint);
+        let title = label(&format!(
+            "{} {} {}",
+            symbol(health),
+            endpoint.address,
+            endpoint.pod
+        ));
+        lines.push_str(&format!(
+            "    {id}e{endpoint_number}[\"{title}\"]:::{}\n",
+            health.as_str()
+        ));
+    }
+    lines.push_str("  end\n");
+    for (endpoint_number, endpoint) in place.endpoints.iter().enumerate() {
+        let arrow = if endpoint.ready { "-->" } else { "-.->" };
+        lines.push_str(&format!("  {service} {arrow} {id}e{endpoint_number}\n"));
     }
     lines
 }

@@ -10,7 +10,8 @@ use super::pending_writes::{PendingWrites, version};
 /// not use a state from before its own last write. See [`super::pending_writes`].
 #[derive(Default)]
 pub(crate) struct SliceCache {
-    /// The slices of each Service in the order of their names. Boxed: a vector of one slice has room for four.
+    /// The slices of each Service in the order of their names.
+    #[expect(clippy::vec_box, reason = "a vector of one slice has room for four, of 400 bytes each")]
     by_service: BTreeMap<ObjectKey, Vec<Box<EndpointSlice>>>,
     service_of: HashMap<ObjectKey, ObjectKey>,
     pending: PendingWrites,

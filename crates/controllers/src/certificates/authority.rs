@@ -151,7 +151,13 @@ impl Authority {
         request: &Request,
         now: Timestamp,
     ) -> Result<CertificateParams, rcgen::Error> {
-        let mut params = CertificateParams::new(request.dns_names.clone())?;
+        let mut params = CertificateParams::default();
+        // `CertificateParams::new` converts names such as `192.0.2.1`, which a Node may have, to addresses. No rule
+        // checked that the address belongs to the Node.
+        for name in &request.dns_names {
+            let name = SanType::DnsName(name.as_str().try_into()?);
+            params.subject_alt_names.push(name);
+        }
         let addresses = request.ip_addresses.iter();
         params
             .subject_alt_names

@@ -1,6 +1,6 @@
 //! Checks of the names and addresses in requests of nodes. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use api::certificates::{Incarnation, NodeNameError, REPLACES_NODE, check_node_name};
@@ -86,6 +86,12 @@ impl Reserved {
 
     /// Checks a node name against the reserved names.
     pub fn name_denial(&self, name: &str) -> Option<DenialReason> {
+        if name
+            .parse()
+            .is_ok_and(|address: IpAddr| self.has_address(address))
+        {
+            return Some(NodeNameError::Reserved(name.to_owned()).into());
+        }
         let servers = self.names.iter().map(String::as_str);
         check_node_name(name, &self.cluster_domain, servers)
             .err()
@@ -124,18 +130,16 @@ pub fn serving_denial(
     foreign: &ForeignAddresses,
     reserved: &Reserved,
 ) -> Option<DenialReason> {
-    let has = |node: &Node, address: IpAddr| {
-        let mut addresses = node.status.addresses.iter();
-        addresses.any(|of_node| {
-            of_node
-                .address
-                .parse()
-                .is_ok_and(|own: IpAddr| own.to_canonical() == address)
-        })
-    };
     let Some(own) = foreign.nodes.iter().find(|node| node.metadata.name == name) else {
         return Some(DenialReason::NoNode(name.to_owned()));
     };
+    let own_addresses: HashSet<IpAddr> = addresses_of(own).collect();
+    let mut owners: HashMap<IpAddr, &str> = HashMap::new();
+    for other in foreign.nodes.iter().filter(|node| node.metadata.name != name) {
+        for address in addresses_of(other) {
+            owners.entry(address).or_insert(&other.metadata.name);
+        }
+    }
     addresses.iter().copied().find_map(|requested| {
         let address = requested.to_canonical();
         if let Some(address_kind) = unusable_kind(address, &foreign.service_cidrs) {
@@ -144,21 +148,23 @@ pub fn serving_denial(
                 address_kind,
             });
         }
-        let another = foreign
-            .nodes
-            .iter()
-            .find(|node| node.metadata.name != name && has(node, address));
         let is_of_server = foreign.api_servers.contains(&address) || reserved.has_address(address);
-        let owner = match another {
-            Some(another) => Some(format!("Node {:?}", another.metadata.name)),
+        let owner = match owners.get(&address) {
+            Some(another) => Some(format!("Node {another:?}")),
             None => is_of_server.then(|| "an API server".to_owned()),
         };
         if let Some(owner) = owner {
             return Some(DenialReason::AddressTaken { address, owner });
         }
         let node = name.to_owned();
-        (!has(own, address)).then_some(DenialReason::NotItsAddress { node, address })
+        (!own_addresses.contains(&address)).then_some(DenialReason::NotItsAddress { node, address })
     })
+}
+
+/// Returns the addresses that a Node reports. A compromised node can report tens of thousands, and request as many.
+fn addresses_of(node: &Node) -> impl Iterator<Item = IpAddr> {
+    let addresses = node.status.addresses.iter();
+    addresses.filter_map(|of_node| Some(of_node.address.parse::<IpAddr>().ok()?.to_canonical()))
 }
 
 /// Returns the reason why an address does not identify a single host.

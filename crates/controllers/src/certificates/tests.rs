@@ -350,6 +350,7 @@ fn rejects_names_of_api_servers_and_of_the_cluster_domain() {
         "kubernetes.default.svc.cluster.local",
         "lb.example.com",
         "LB.example.com",
+        "192.0.2.4",
         "n1/x",
         "",
     ] {
@@ -358,6 +359,23 @@ fn rejects_names_of_api_servers_and_of_the_cluster_domain() {
             "{name}"
         );
     }
+}
+
+/// A compromised node reports as many addresses as fit into its Node, and requests as many. With quadratic time, the check
+/// would take minutes.
+#[test]
+fn many_addresses_of_a_node_are_compared_in_linear_time() {
+    let texts: Vec<String> = (0..40_000)
+        .map(|number| format!("203.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255))
+        .collect();
+    let own: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let requested: Vec<IpAddr> = texts.iter().map(|text| ip(text)).collect();
+    let foreign = ForeignAddresses {
+        nodes: vec![node("n1", &own), node("n2", &["192.0.2.2"])],
+        ..ForeignAddresses::default()
+    };
+    let denial = serving_denial("n1", &requested, &foreign, &Reserved::default());
+    assert_eq!(denial, None);
 }
 
 #[test]
@@ -459,6 +477,38 @@ fn certificates_match_their_request_and_its_validity() {
             Retention::Remaining(SignedDuration::from_secs(1)),
             Retention::Expired
         )
+    );
+}
+
+/// A Node may have a name such as `192.0.2.9`. Its certificate is valid for this name, and not for the address of another
+/// node.
+#[test]
+fn names_of_the_form_of_an_address_are_no_addresses() {
+    let (name, by) = ("192.0.2.9", "system:node:192.0.2.9");
+    let mut request = object(NODE_SERVING_SIGNER, by, NODES, &[], by);
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, by);
+    params
+        .distinguished_name
+        .push(DnType::OrganizationName, "system:nodes");
+    params.subject_alt_names = vec![SanType::DnsName(name.try_into().unwrap())];
+    let signing = params.serialize_request(&KeyPair::generate().unwrap()).unwrap();
+    request.spec.request = STANDARD.encode(signing.pem().unwrap());
+    assert_eq!(
+        recognize(&request).map(|found| found.purpose),
+        Some(Purpose::Serving(Vec::new()))
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let pem = authority(directory.path())
+        .sign(&request, None, Timestamp::now())
+        .unwrap();
+    let block = Pem::iter_from_buffer(pem.as_bytes()).next().unwrap().unwrap();
+    let certificate = block.parse_x509().unwrap();
+    let names = certificate.subject_alternative_name().unwrap().unwrap();
+    assert_eq!(
+        names.value.general_names,
+        [x509_parser::extensions::GeneralName::DNSName(name)]
     );
 }
 

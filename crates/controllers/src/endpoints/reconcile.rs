@@ -106,6 +106,7 @@ fn labels_of(service: &Service) -> Labels {
     labels
 }
 
+/// Returns the subsets of the Pods, grouped by ports.
 fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
     let publishes = inputs.service.spec.publish_not_ready_addresses;
     // A subset without ports is valid only for a headless Service without ports (EPC-07).

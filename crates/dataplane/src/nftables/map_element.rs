@@ -117,7 +117,7 @@ impl MapElement {
                 MapValue::Value(value) => Some(ElementData::Value(value.as_slice())),
                 MapValue::Verdict(verdict) => Some(ElementData::Verdict(verdict.as_deref())),
             },
-            timeout_ms: None,
+            timeout_milliseconds: None,
             comment: self.comment.as_deref().unwrap_or_default(),
         }
     }

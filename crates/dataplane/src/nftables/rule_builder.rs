@@ -476,7 +476,7 @@ impl RuleBuilder {
             operation,
             key: registers.client,
             data: registers.number,
-            timeout_ms: u64::from(seconds) * 1000,
+            timeout_milliseconds: u64::from(seconds) * 1000,
         })
     }
 

@@ -85,6 +85,7 @@ pub(crate) fn remove(connection: &mut Connection) -> Result<bool, RouteError> {
     Ok(is_removed)
 }
 
+/// Returns the link to a hop, which is up. A link with other settings is replaced.
 fn ensure_link(
     connection: &mut Connection,
     hop: u8,

@@ -167,6 +167,7 @@ pub(crate) fn difference(family: Family, before: &State, after: &State) -> Batch
     batch
 }
 
+/// Adds the changes of elements between two states.
 fn add_difference(batch: &mut Batch, family: Family, before: &State, after: &State) {
     for source in before.sources.difference(&after.sources) {
         let key = address_bytes(*source);

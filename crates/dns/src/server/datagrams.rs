@@ -1,7 +1,7 @@
 //! Datagrams in batches: one system call receives a batch, another one sends the responses.
 //!
-//! All system calls of the server with pointers are in this module. A batch owns its buffers and is reused, so
-//! receiving and sending do not allocate.
+//! All system calls of the server with pointers are in this module. A batch owns its buffers and is reused. Receiving
+//! allocates only when the load reaches a new maximum, and sending never.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -11,8 +11,7 @@ use std::ptr;
 
 use super::respond::UDP_BYTES_MAX;
 
-/// Datagrams per batch. It bounds the memory of a worker (2 x 4 KiB each) and the wait of the first query for the
-/// last.
+/// Datagrams per batch. It bounds the memory of a worker (2 x 4 KiB each), and the wait of the first query for the last.
 const BATCH_MAX: usize = 32;
 /// Datagrams per batch under low load.
 const BATCH_MIN: usize = 4;
@@ -91,6 +90,16 @@ impl Route {
 }
 
 impl Slot {
+    fn new() -> Self {
+        Self {
+            route: Route::new(),
+            query: [0; QUERY_BYTES_MAX],
+            query_bytes: 0,
+            response: [0; UDP_BYTES_MAX],
+            response_bytes: 0,
+        }
+    }
+
     /// Returns the datagram and the buffer for its response.
     pub(super) fn split(&mut self) -> (&[u8], &mut [u8]) {
         (
@@ -106,16 +115,10 @@ impl Slot {
 }
 
 impl Batch {
+    /// Returns a batch for an idle socket. Its memory grows with the load.
     pub(super) fn new() -> Self {
-        let slot = || Slot {
-            route: Route::new(),
-            query: [0; QUERY_BYTES_MAX],
-            query_bytes: 0,
-            response: [0; UDP_BYTES_MAX],
-            response_bytes: 0,
-        };
         Self {
-            slots: (0..BATCH_MAX).map(|_| slot()).collect(),
+            slots: Vec::new(),
             parts: Vec::with_capacity(BATCH_MAX),
             headers: Vec::with_capacity(BATCH_MAX),
             next_size: BATCH_MIN,
@@ -127,6 +130,9 @@ impl Batch {
     pub(super) fn receive(&mut self, socket: &UdpSocket) -> io::Result<&mut [Slot]> {
         self.parts.clear();
         self.headers.clear();
+        if self.slots.len() < self.next_size {
+            self.slots.resize_with(self.next_size, Slot::new);
+        }
         for slot in self.slots.iter_mut().take(self.next_size) {
             slot.response_bytes = 0;
             self.parts.push(libc::iovec {
@@ -371,3 +377,6 @@ pub(super) fn interface_addresses() -> Vec<std::net::IpAddr> {
     unsafe { libc::freeifaddrs(first) };
     addresses
 }
+
+#[cfg(test)]
+mod tests;

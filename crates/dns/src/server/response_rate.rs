@@ -3,6 +3,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of token buckets. Networks share buckets by a keyed hash if there are more networks.
@@ -29,42 +30,49 @@ pub(super) enum Decision {
 pub(super) struct RateLimit {
     per_second: u64,
     hasher: RandomState,
-    /// Per bucket: the millisecond of the last update in the upper half, thousandths of tokens in the lower half.
-    buckets: Box<[AtomicU64]>,
+    /// Per bucket: the millisecond of the last update in the upper half, thousandths of tokens in the lower half. The
+    /// table is created with the first response, because most servers refuse no query.
+    buckets: OnceLock<Box<[AtomicU64]>>,
     excess: AtomicU32,
 }
 
 impl RateLimit {
     /// Creates a limit of `per_second` responses for each network.
     pub(super) fn new(per_second: u32) -> Self {
-        let full = u64::from(per_second) * BURST_SECONDS * 1_000;
-        let full = full.min(u64::from(u32::MAX));
         Self {
             per_second: u64::from(per_second),
             hasher: RandomState::new(),
-            buckets: (0..BUCKETS).map(|_| AtomicU64::new(full)).collect(),
+            buckets: OnceLock::new(),
             excess: AtomicU32::new(0),
         }
     }
 
+    /// Returns the content of a full bucket, in thousandths of tokens.
+    fn full(&self) -> u64 {
+        (self.per_second * BURST_SECONDS * 1_000).min(u64::from(u32::MAX))
+    }
+
     /// Takes a token for a response to `client` at a millisecond of a clock that wraps.
-    pub(super) fn take(&self, client: IpAddr, now_ms: u32) -> Decision {
+    pub(super) fn take(&self, client: IpAddr, now_milliseconds: u32) -> Decision {
         let at = usize::try_from(self.hasher.hash_one(network(client)) % BUCKETS as u64).unwrap_or(0);
-        let Some(bucket) = self.buckets.get(at) else {
+        let full = self.full();
+        let buckets = self
+            .buckets
+            .get_or_init(|| (0..BUCKETS).map(|_| AtomicU64::new(full)).collect());
+        let Some(bucket) = buckets.get(at) else {
             return Decision::Send;
         };
         let mut has_token = false;
         // Two workers can update the bucket at the same time and count one response less; neither waits for the other.
         let old = bucket.load(Ordering::Relaxed);
         let (then, tokens) = ((old >> 32) as u32, old & u64::from(u32::MAX));
-        let earned = u64::from(now_ms.wrapping_sub(then)) * self.per_second;
-        let full = (self.per_second * BURST_SECONDS * 1_000).min(u64::from(u32::MAX));
+        let earned = u64::from(now_milliseconds.wrapping_sub(then)) * self.per_second;
         let mut left = (tokens + earned).min(full);
         if left >= 1_000 {
             left -= 1_000;
             has_token = true;
         }
-        bucket.store(u64::from(now_ms) << 32 | left, Ordering::Relaxed);
+        bucket.store(u64::from(now_milliseconds) << 32 | left, Ordering::Relaxed);
         if has_token {
             Decision::Send
         } else if self

@@ -113,10 +113,12 @@ impl Worker {
                 }
             };
             let count = slots.len();
-            let now_ms = started.elapsed().as_millis() as u32; // wraps, as the limiter expects
+            let now_milliseconds = started.elapsed().as_millis() as u32; // wraps, as the limiter expects
             for slot in slots {
                 // A panic in one query does not end the worker.
-                let served = catch_unwind(AssertUnwindSafe(|| self.serve(slot, &mut state, now_ms)));
+                let served = catch_unwind(AssertUnwindSafe(|| {
+                    self.serve(slot, &mut state, now_milliseconds)
+                }));
                 if served.is_err() {
                     slot.response_bytes = 0;
                     self.responder.metrics().panics.fetch_add(1, Ordering::Relaxed);
@@ -126,7 +128,7 @@ impl Worker {
         }
     }
 
-    fn serve(&self, slot: &mut Slot, state: &mut WorkerState, now_ms: u32) {
+    fn serve(&self, slot: &mut Slot, state: &mut WorkerState, now_milliseconds: u32) {
         let Some(address) = slot.route().client() else {
             return;
         };
@@ -138,7 +140,7 @@ impl Worker {
         };
         let decision = limit
             .as_ref()
-            .map_or(Decision::Send, |limit| limit.take(address, now_ms));
+            .map_or(Decision::Send, |limit| limit.take(address, now_milliseconds));
         // A truncated refusal would make the client retry over TCP, only to be refused there.
         if decision == Decision::Drop || (decision == Decision::Truncate && !is_allowed) {
             state.counters.rate_limit_drops.fetch_add(1, Ordering::Relaxed);

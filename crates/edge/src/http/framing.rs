@@ -145,6 +145,7 @@ impl Framing {
         Ok(Admitted::part(part))
     }
 
+    /// Reads a part of the head of a request.
     fn head(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRejection> {
         let State::Head {
             lines,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct IdleClock {
     began: Instant,
-    last_ms: AtomicU64,
+    last_milliseconds: AtomicU64,
 }
 
 impl IdleClock {
@@ -17,14 +17,14 @@ impl IdleClock {
     pub(crate) fn new() -> Self {
         Self {
             began: Instant::now(),
-            last_ms: AtomicU64::new(0),
+            last_milliseconds: AtomicU64::new(0),
         }
     }
 
     /// Records activity.
     pub(crate) fn touch(&self) {
         let elapsed = self.began.elapsed().as_millis();
-        self.last_ms
+        self.last_milliseconds
             .store(u64::try_from(elapsed).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
@@ -32,7 +32,7 @@ impl IdleClock {
     pub(crate) fn deadline(&self, timeout: Duration) -> Instant {
         // Keeps the sum within the range of the clock.
         let timeout = timeout.min(Duration::from_secs(100 * 365 * 24 * 3600));
-        self.began + Duration::from_millis(self.last_ms.load(Ordering::Relaxed)) + timeout
+        self.began + Duration::from_millis(self.last_milliseconds.load(Ordering::Relaxed)) + timeout
     }
 
     /// Completes when nothing has happened for `timeout`.

@@ -118,6 +118,7 @@ pub(crate) async fn connect_http1(
     connect_with(port, chosen, peer, false, &mut InitialData::default()).await
 }
 
+/// Connects to a chosen backend, and records the result. The PROXY header is sent first.
 async fn connect_with(
     port: &Arc<Port>,
     chosen: &ChosenBackend,

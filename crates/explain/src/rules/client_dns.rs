@@ -148,6 +148,7 @@ fn is_service(subject: &Subject<'_>, address: IpAddr) -> bool {
     world.services_at(address).next().is_some() || world.facts().service_range(address).is_some()
 }
 
+/// Reports that the DNS settings of a Pod do not resolve the name of a reference.
 fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<Finding> {
     // Nameservers of the Pod can be those of the cluster, whatever the policy is.
     let foreign = foreign_nameservers(subject, pod);

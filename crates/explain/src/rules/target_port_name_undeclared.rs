@@ -26,6 +26,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
+/// Reports that Pods do not declare the name of a target port.
 fn check_port(subject: &Subject<'_>, pods: &[Pod<'_>], port: Port<'_>) -> Option<Finding> {
     let Target::Name(name) = port.target else {
         return None;

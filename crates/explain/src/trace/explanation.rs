@@ -87,6 +87,7 @@ impl FrontendDecision<'_> {
         true
     }
 
+    /// Returns the step that names the Service and the field of the frontend.
     fn frontend(&self, service: Service<'_>, port: &ServicePortPlan, frontend: &Frontend) -> Step {
         let address = self.packet.destination;
         let ports = service.ports();

@@ -73,6 +73,7 @@ impl ImageStore {
         pulled.unwrap_or(Err(PullError::Timeout(pull_timeout)))
     }
 
+    /// Pulls an image: resolves the reference, downloads missing layers, and records the image.
     async fn pull_without_timeout(
         &self,
         reference: &Reference,

@@ -18,7 +18,7 @@ pub struct Element<'a> {
     /// Value of a map element.
     pub data: Option<ElementData<'a>>,
     /// Timeout in milliseconds, in sets with timeouts.
-    pub timeout_ms: Option<u64>,
+    pub timeout_milliseconds: Option<u64>,
     /// Comment; empty for none.
     pub comment: &'a str,
 }
@@ -40,7 +40,7 @@ impl<'a> Element<'a> {
             key_end: None,
             is_interval_end: false,
             data: None,
-            timeout_ms: None,
+            timeout_milliseconds: None,
             comment: "",
         }
     }
@@ -83,8 +83,8 @@ impl<'a> Element<'a> {
                 Some(ElementData::Verdict(verdict)) => verdict.encode(writer, wire::ELEM_DATA),
                 None => {}
             }
-            if let Some(timeout_ms) = self.timeout_ms {
-                writer.attribute(wire::ELEM_TIMEOUT, &timeout_ms.to_be_bytes());
+            if let Some(timeout_milliseconds) = self.timeout_milliseconds {
+                writer.attribute(wire::ELEM_TIMEOUT, &timeout_milliseconds.to_be_bytes());
             }
             if !self.comment.is_empty() {
                 let mut user_data = Vec::with_capacity(self.comment.len() + 3);
@@ -114,7 +114,7 @@ impl<'a> Element<'a> {
                         .map(ElementData::Value)
                         .or_else(|| Verdict::decode(attribute).map(ElementData::Verdict));
                 }
-                wire::ELEM_TIMEOUT => element.timeout_ms = attribute.u64_be(),
+                wire::ELEM_TIMEOUT => element.timeout_milliseconds = attribute.u64_be(),
                 wire::ELEM_USERDATA => {
                     element.comment =
                         comment::read(attribute.value, comment::Owner::Most).unwrap_or_default();

@@ -185,6 +185,7 @@ fn table_of(route: &Route) -> RouteTable {
     }
 }
 
+/// Builds a request about a route.
 fn request(kind: u16, flags: i32, table: RouteTable, route: &Route) -> Request {
     let mut part = [0; FIXED_BYTES];
     part[0] = family(route.destination.addr());

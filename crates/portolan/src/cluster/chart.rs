@@ -107,7 +107,7 @@ impl UrlFile {
         };
         let listening = Server::listen(address)?;
         let url = format!("http://{}/\n", listening.1);
-        trust::private_file::write(file, url.as_bytes()).map_err(failed)?;
+        trust::private_file::write_unsynced(file, url.as_bytes()).map_err(failed)?;
         Ok((Self(file.to_owned()), listening))
     }
 }

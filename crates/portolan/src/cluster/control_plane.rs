@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::certificates::NodePart;
 use client::election;
-use client::{Client, Config};
+use client::{Client, ClientError, Config};
 use controllers::Environment;
 use controllers::certificates::{Authority, Reserved};
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 
 use super::chart::{self, ChartSettings};
 use super::cluster_info::{ClusterInfo, ClusterSettings, check_authority};
 use super::dns_service::DnsService;
-use super::identities::Identities;
+use super::identities::{Credentials, Identities};
 use super::kubeconfig_merge::{CONTEXT, merge_administrator, user_file};
-use super::node_components::{ComponentClients, NodeComponents};
+use super::node_components::NodeComponents;
 use super::status_file::StatusFile;
 use super::supervisor::Supervisor;
 use super::{address_pool, ingress_class, pod_cidrs, server_taint};
@@ -63,31 +63,60 @@ impl ControlPlane {
     ///
     /// An error if the API server does not start, or the store is lost.
     pub(crate) async fn run(self, status: Arc<StatusFile>) -> Result<(), CommandError> {
+        spawn_blocking(apiserver::load_embedded_tables);
+        let pki_directory = self.api.data_dir.join("pki");
+        let directory = pki_directory.clone();
+        // Both wait for the disk. Shared data can belong to a cluster with another CA, so they are opened first.
+        let authorities = (!self.engine.is_shared())
+            .then(|| spawn_blocking(move || apiserver::pki::ensure_authorities(&directory)));
         let store = self
             .engine
             .open(&self.api.data_dir, self.api.encryption.as_ref())
             .await?;
-        let pki_directory = self.api.data_dir.join("pki");
-        if self.engine.is_shared() {
-            check_authority(&*store, &pki_directory.join("ca.crt"))?;
+        match authorities {
+            Some(authorities) => authorities.await??,
+            None => check_authority(&*store, &pki_directory.join("ca.crt"))?,
         }
         let server = apiserver::Server::start(self.api.clone(), store.clone()).await?;
-        self.publish(server.address()).await?;
+        let config = Config::from_kubeconfig(&self.admin_kubeconfig)?;
+        let info = self.cluster_info(&config, server.address());
+        let dns_service = self.dns_service()?;
+        let administrator = Client::new(config)?;
         let identities = Identities {
             pki_directory,
             server: apiserver::kubeconfig::server_url(server.address()),
         };
+        let agent = &self.node.agent;
+        let (credentials, ()) = tokio::try_join!(
+            identities.issue(&agent.node_name, self.node.agent_endpoint),
+            self.prepare_cluster(&administrator),
+        )?;
         let kubeconfig = self.admin_kubeconfig.clone();
         let is_merged = self.has_merged_kubeconfig && merge_kubeconfig(&kubeconfig);
         let reserved = Reserved::new(server.serving_names(), &self.cluster.cluster_domain);
-        status.set_node_name(&self.node.agent.node_name);
+        let node_name = agent.node_name.clone();
         let (request_shutdown, shutdown) = watch::channel(false);
-        let mut supervisor = Supervisor::new(status, shutdown);
-        self.start(&mut supervisor, &identities, reserved)?;
-        print_started(&kubeconfig, is_merged);
+        let mut supervisor = Supervisor::new(Arc::clone(&status), shutdown);
+        let others = self.start_node(&mut supervisor, credentials, &identities.pki_directory, reserved)?;
+        supervisor.spawn_unsupervised(dns_service.clone().keep(administrator.clone()));
+        let started = async {
+            tokio::try_join!(
+                async { info.publish(&administrator).await.map_err(CommandError::from) },
+                async {
+                    let published = dns_service.publish(&administrator).await;
+                    published.map_err(CommandError::from)
+                },
+            )?;
+            others.start(&mut supervisor);
+            // Last: `portolan status --wait` waits for the Node, and examines the components that have started.
+            status.set_node_name(&node_name);
+            print_started(&kubeconfig, is_merged);
+            Ok::<(), CommandError>(())
+        };
         let outcome = tokio::select! {
             () = shutdown::signal_received() => Ok(()),
             error = store.lost() => Err(error.into()),
+            Err(error) = started => Err(error),
         };
         request_shutdown.send_replace(true);
         supervisor.join().await;
@@ -95,42 +124,37 @@ impl ControlPlane {
         outcome
     }
 
-    /// Creates the objects that joining nodes and the components of this node need.
-    async fn publish(&self, listen: SocketAddr) -> Result<(), CommandError> {
-        let config = Config::from_kubeconfig(&self.admin_kubeconfig)?;
-        let authority = String::from_utf8_lossy(&config.certificate_authority).into_owned();
-        let client = Client::new(config)?;
-        let address = self.api.advertise_address.unwrap_or(listen.ip());
-        let info = ClusterInfo {
-            server: apiserver::kubeconfig::server_url(SocketAddr::new(address, listen.port())),
-            authority,
-            settings: Some(self.cluster.clone()),
-        };
+    /// Creates the objects that must exist before the components start: the Node with its Pod CIDRs and taints, before
+    /// its agent registers it, and the settings of load balancing, before the assigner decides about addresses.
+    async fn prepare_cluster(&self, administrator: &Client) -> Result<(), CommandError> {
         let agent = &self.node.agent;
-        let dns_service = self.dns_service()?;
         let pools = async {
             if self.load_balancer_addresses.is_empty() {
                 return Ok(());
             }
-            address_pool::publish(&client, &self.load_balancer_addresses).await
+            address_pool::publish(administrator, &self.load_balancer_addresses).await
         };
         // Both write the Node.
         let node = async {
-            pod_cidrs::reserve(&client, &agent.node_name, &agent.pod_cidrs).await?;
+            pod_cidrs::reserve(administrator, &agent.node_name, &agent.pod_cidrs).await?;
             if !agent.node_taints.is_empty() {
-                server_taint::add_to_node(&client, agent).await?;
+                server_taint::add_to_node(administrator, agent).await?;
             }
-            Ok::<_, CommandError>(())
+            Ok::<_, ClientError>(())
         };
         // One after the other, the requests would delay the start of the node.
-        tokio::try_join!(
-            async { info.publish(&client).await.map_err(CommandError::from) },
-            async { dns_service.publish(&client).await.map_err(CommandError::from) },
-            async { pools.await.map_err(CommandError::from) },
-            async { ingress_class::publish(&client).await.map_err(CommandError::from) },
-            node,
-        )?;
+        tokio::try_join!(pools, ingress_class::publish(administrator), node)?;
         Ok(())
+    }
+
+    /// Returns the content of the ConfigMap for joining nodes. `administrator` has the cluster CA.
+    fn cluster_info(&self, administrator: &Config, listen: SocketAddr) -> ClusterInfo {
+        let address = self.api.advertise_address.unwrap_or(listen.ip());
+        ClusterInfo {
+            server: apiserver::kubeconfig::server_url(SocketAddr::new(address, listen.port())),
+            authority: String::from_utf8_lossy(&administrator.certificate_authority).into_owned(),
+            settings: Some(self.cluster.clone()),
+        }
     }
 
     fn dns_service(&self) -> Result<DnsService, CommandError> {
@@ -144,45 +168,58 @@ impl ControlPlane {
         ))
     }
 
-    /// Starts the clients of the API server.
-    fn start(
+    /// Starts the components of the node. They are the first clients of the API server, so that the Node is ready early.
+    /// Returns the other components.
+    fn start_node(
         self,
         supervisor: &mut Supervisor,
-        identities: &Identities,
+        credentials: Credentials,
+        pki_directory: &Path,
         reserved: Reserved,
-    ) -> Result<(), CommandError> {
-        let administrator = Client::new(Config::from_kubeconfig(&self.admin_kubeconfig)?)?;
-        supervisor.spawn_unsupervised(self.dns_service()?.keep(administrator));
-        let is_shared = self.engine.is_shared();
-        let file = |name: &str| identities.pki_directory.join(name);
+    ) -> Result<OtherComponents, CommandError> {
+        let file = |name: &str| pki_directory.join(name);
         let authority = Authority::open(&file("ca.crt"), &file("ca.key"), self.signing_duration)?
             .with_kubelet_serving(&file("kubelet-serving-ca.crt"), &file("kubelet-serving-ca.key"))?;
-        let options = controllers::Options {
-            authority: Some(Arc::new(authority)),
-            reserved,
-            ..self.controllers
-        };
-        start_controllers(supervisor, identities.controllers()?, options, is_shared);
-        let options = balancer::Options {
+        let assigner = balancer::Options {
             has_edges: true,
             creates_node_pool: self.load_balancer_addresses.is_empty(),
             ..balancer::Options::default()
         };
-        let assigner = Arc::clone(&options.metrics);
-        start_assigner(supervisor, identities.balancer()?, options, is_shared);
-        let (chart_client, api) = identities.chart()?;
-        chart::start(supervisor, chart_client, &api, self.chart);
-        let node_name = &self.node.agent.node_name;
-        let clients = ComponentClients {
-            announcer: identities.part(NodePart::Announcer, node_name)?,
-            edge: identities.part(NodePart::Edge, node_name)?,
-            agent: identities.agent(node_name)?,
-            proxy: identities.part(NodePart::Proxy, node_name)?,
-            dns: identities.part(NodePart::Dns, node_name)?,
+        let metrics = Arc::clone(&assigner.metrics);
+        self.node
+            .start(supervisor, credentials.node, credentials.serving, Some(metrics));
+        let controllers = controllers::Options {
+            authority: Some(Arc::new(authority)),
+            reserved,
+            ..self.controllers
         };
-        let serving = identities.agent_serving(node_name, self.node.agent_endpoint)?;
-        self.node.start(supervisor, clients, serving, Some(assigner));
-        Ok(())
+        Ok(OtherComponents {
+            is_shared: self.engine.is_shared(),
+            controllers: (credentials.controllers, controllers),
+            assigner: (credentials.assigner, assigner),
+            chart: (credentials.chart, self.chart),
+        })
+    }
+}
+
+/// Components of the first node that other nodes do not have, each with its client.
+struct OtherComponents {
+    /// True if other servers share the data.
+    is_shared: bool,
+    controllers: (Client, controllers::Options),
+    assigner: (Client, balancer::Options),
+    /// The map of the cluster, with the address of the API server.
+    chart: ((Client, Config), ChartSettings),
+}
+
+impl OtherComponents {
+    fn start(self, supervisor: &mut Supervisor) {
+        let (client, options) = self.controllers;
+        start_controllers(supervisor, client, options, self.is_shared);
+        let (client, options) = self.assigner;
+        start_assigner(supervisor, client, options, self.is_shared);
+        let ((client, api), settings) = self.chart;
+        chart::start(supervisor, client, &api, settings);
     }
 }
 

@@ -5,15 +5,31 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent::settings::ServerSettings;
-use api::certificates::NodePart;
+use api::certificates::{NODE_USER_PREFIX, NODES, NodePart};
 use client::{CertificateFiles, Client, Config};
 
+use super::node_components::ComponentClients;
 use crate::error::CommandError;
 
 #[cfg(test)]
 mod tests;
 
+/// Credentials of all components of the first node.
+pub(crate) struct Credentials {
+    /// Client of the controllers.
+    pub controllers: Client,
+    /// Client of the assigner of load balancer IPs.
+    pub assigner: Client,
+    /// Client of the chart, and the address of the API server without credentials.
+    pub chart: (Client, Config),
+    /// Clients of the components of the node.
+    pub node: ComponentClients,
+    /// The agent's endpoint for the API server.
+    pub serving: ServerSettings,
+}
+
 /// Issuer of the credentials of components.
+#[derive(Clone)]
 pub(crate) struct Identities {
     /// Directory of the cluster CA.
     pub pki_directory: PathBuf,
@@ -22,21 +38,38 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    /// Returns the client of the controllers.
+    /// Issues the credentials of all components on a thread for blocking work. The cluster CA must exist.
     ///
     /// # Errors
     ///
-    /// An error if the certificate cannot be issued.
-    pub(crate) fn controllers(&self) -> Result<Client, CommandError> {
-        self.client("portolan-controllers", "system:kube-controller-manager", "")
+    /// An error if a certificate cannot be issued.
+    pub(crate) async fn issue(
+        &self,
+        node_name: &str,
+        agent_endpoint: SocketAddr,
+    ) -> Result<Credentials, CommandError> {
+        let (identities, node_name) = (self.clone(), node_name.to_owned());
+        tokio::task::spawn_blocking(move || identities.all(&node_name, agent_endpoint)).await?
+    }
+
+    fn all(&self, node_name: &str, agent_endpoint: SocketAddr) -> Result<Credentials, CommandError> {
+        Ok(Credentials {
+            controllers: self.client("portolan-controllers", "system:kube-controller-manager", "")?,
+            assigner: self.client("portolan-balancer", "system:portolan-balancer", "")?,
+            chart: self.chart()?,
+            node: ComponentClients {
+                agent: self.client("portolan-agent", &format!("{NODE_USER_PREFIX}{node_name}"), NODES)?,
+                proxy: self.part(NodePart::Proxy, node_name)?,
+                dns: self.part(NodePart::Dns, node_name)?,
+                announcer: self.part(NodePart::Announcer, node_name)?,
+                edge: self.part(NodePart::Edge, node_name)?,
+            },
+            serving: self.agent_serving(node_name, agent_endpoint)?,
+        })
     }
 
     /// Returns the client of a component of a node.
-    ///
-    /// # Errors
-    ///
-    /// An error if the certificate cannot be issued.
-    pub(crate) fn part(&self, part: NodePart, node_name: &str) -> Result<Client, CommandError> {
+    fn part(&self, part: NodePart, node_name: &str) -> Result<Client, CommandError> {
         let component = match part {
             NodePart::Proxy => "portolan-proxy",
             NodePart::Dns => "portolan-dns",
@@ -46,21 +79,8 @@ impl Identities {
         self.client(component, &part.user(node_name), part.group())
     }
 
-    /// Returns the client of the assigner of load balancer IPs.
-    ///
-    /// # Errors
-    ///
-    /// An error if the certificate cannot be issued.
-    pub(crate) fn balancer(&self) -> Result<Client, CommandError> {
-        self.client("portolan-balancer", "system:portolan-balancer", "")
-    }
-
     /// Returns the client of the chart, and the address of the API server without credentials.
-    ///
-    /// # Errors
-    ///
-    /// An error if the certificate cannot be issued.
-    pub(crate) fn chart(&self) -> Result<(Client, Config), CommandError> {
+    fn chart(&self) -> Result<(Client, Config), CommandError> {
         let config = self.config("system:portolan-chart", "")?;
         let server = Config {
             server: config.server.clone(),
@@ -70,29 +90,8 @@ impl Identities {
         Ok((Client::new(config)?.named("portolan-chart"), server))
     }
 
-    /// Returns the client of the agent of a node.
-    ///
-    /// # Errors
-    ///
-    /// An error if the certificate cannot be issued.
-    pub(crate) fn agent(&self, node_name: &str) -> Result<Client, CommandError> {
-        self.client(
-            "portolan-agent",
-            &format!("system:node:{node_name}"),
-            "system:nodes",
-        )
-    }
-
     /// Returns address, certificate and client CA of the agent's endpoint for the API server.
-    ///
-    /// # Errors
-    ///
-    /// An error if the certificate cannot be issued.
-    pub(crate) fn agent_serving(
-        &self,
-        node_name: &str,
-        listen: SocketAddr,
-    ) -> Result<ServerSettings, CommandError> {
+    fn agent_serving(&self, node_name: &str, listen: SocketAddr) -> Result<ServerSettings, CommandError> {
         let issued = apiserver::pki::node_serving(&self.pki_directory, node_name, &[listen.ip()])?;
         let file = |extension: &str| {
             self.pki_directory

@@ -158,6 +158,7 @@ impl NodeFlags {
         })
     }
 
+    /// Returns the settings of the DNS server.
     fn dns(
         &self,
         data_directory: &Path,
@@ -233,10 +234,11 @@ impl NodeComponents {
                 .with(ReportKind::Flows, flows),
             ..self.agent
         };
+        // First: the Node is ready when the agent has registered it.
+        start_agent(supervisor, clients.agent, agent);
         self.proxy.start(supervisor, clients.proxy.clone(), plan);
         start_dns(supervisor, clients.dns, self.dns);
         start_routes(supervisor, clients.proxy, self.routes);
-        start_agent(supervisor, clients.agent, agent);
         let clients = LoadBalancingClients {
             announcer: clients.announcer,
             edge: clients.edge,

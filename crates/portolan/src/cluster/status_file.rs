@@ -32,7 +32,7 @@ pub(crate) struct ProcessStatus {
     pub pid: u32,
     /// Path of a kubeconfig for the API server.
     pub kubeconfig: PathBuf,
-    /// Name of the Node; empty until it is known.
+    /// Name of the Node; empty until the components have started.
     #[serde(default)]
     pub node_name: String,
     /// Components by name.

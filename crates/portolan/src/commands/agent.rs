@@ -106,7 +106,7 @@ pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     settings.server = flags.serving.serving(&settings.node_ips)?;
     settings.hidden.extend(flags.client.kubeconfig.clone());
     settings.hidden.extend(flags.serving.tls_private_key_file.clone());
-    runtime::multi_thread(2)?.block_on(async {
+    runtime::of_component(2)?.block_on(async {
         let client = flags.client.client()?.named("portolan-agent");
         let observer = NodeObserver {
             node_name: settings.node_name.clone(),

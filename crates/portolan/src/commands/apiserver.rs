@@ -82,8 +82,9 @@ pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
         data_dir: flags.data_dir,
         encryption: flags.engine.encryption.at_rest()?,
     };
-    let runtime = runtime::multi_thread(std::thread::available_parallelism()?.get())?;
+    let runtime = runtime::of_component(std::thread::available_parallelism()?.get())?;
     runtime.block_on(async {
+        tokio::task::spawn_blocking(apiserver::load_embedded_tables);
         let store = flags
             .engine
             .open(&config.data_dir, config.encryption.as_ref())

@@ -276,7 +276,7 @@ pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
         ..flags.options()?
     };
     let election = flags.election.settings("portolan-controllers")?;
-    runtime::multi_thread(2)?.block_on(async {
+    runtime::of_component(2)?.block_on(async {
         let client = Client::new(config)?.named("portolan-controllers");
         tracing::info!(server = client.server(), "controllers started");
         let metrics = Arc::<Metrics>::default();

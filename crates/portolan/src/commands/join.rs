@@ -86,7 +86,7 @@ enum JoinError {
 /// An error if a flag is invalid, a privilege is missing, or the cluster rejects this host.
 pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     check_mode(flags.node.proxy.mode())?;
-    let runtime = runtime::multi_thread(2)?;
+    let runtime = runtime::of_component(2)?;
     runtime.block_on(async {
         let directory = JoinDirectory::below(&flags.data_dir);
         let status = StatusFile::open(&flags.data_dir, &directory.kubeconfig_path())?;

@@ -130,6 +130,7 @@ fn collection() -> String {
     format!("/api/v1/namespaces/{NAMESPACE}/secrets")
 }
 
+/// Creates a token and prints it.
 async fn create(flags: &CreateFlags) -> Result<(), CommandError> {
     if let Some(group) = flags.groups.iter().find(|group| !is_extra_group(group)) {
         let message =

@@ -112,7 +112,7 @@ struct NodesFlags {
 pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     flags.services.check()?;
     check_mode(flags.node.proxy.mode())?;
-    let runtime = runtime::multi_thread(std::thread::available_parallelism()?.get())?;
+    let runtime = runtime::of_component(std::thread::available_parallelism()?.get())?;
     runtime.block_on(async {
         let control_plane = flags.control_plane()?;
         let status = StatusFile::open(&flags.data_dir, &control_plane.admin_kubeconfig)?;

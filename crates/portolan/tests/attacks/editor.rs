@@ -3,6 +3,8 @@
 mod access_logs;
 mod bombs;
 mod escalation;
+mod history;
+mod ingress_hosts;
 mod load_balancer;
 mod owners;
 mod pod_security;

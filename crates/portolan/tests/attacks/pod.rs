@@ -5,6 +5,7 @@ mod own_users;
 mod paths;
 mod resolver_queries;
 mod slow_requests;
+mod unread_responses;
 mod volumes;
 
 use http::Method;

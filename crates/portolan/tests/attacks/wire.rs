@@ -9,6 +9,14 @@ use client::Config;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
+/// First bytes of an HTTP/2 connection.
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Types of HTTP/2 frames.
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const SETTINGS: u8 = 4;
+/// Flag of the last frame of a header block.
+pub(crate) const END_HEADERS: u8 = 4;
+
 /// Time for the server to close a connection: much longer than its limits.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(45);
 
@@ -65,6 +73,28 @@ impl Wire {
 pub(crate) fn head(method: &str, path: &str, token: &str, more: &str) -> Vec<u8> {
     format!("{method} {path} HTTP/1.1\r\nhost: api\r\nauthorization: Bearer {token}\r\n{more}\r\n")
         .into_bytes()
+}
+
+/// Returns an HTTP/2 frame.
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(content.len())
+        .expect("the length of a frame")
+        .to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(content);
+    frame
+}
+
+/// Reads an HTTP/2 frame. Returns its type.
+pub(crate) fn read_frame(connection: &mut Connection) -> std::io::Result<u8> {
+    let mut head = [0; 9];
+    connection.read_exact(&mut head)?;
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let mut content = vec![0; usize::try_from(length).expect("the length of a frame")];
+    connection.read_exact(&mut content)?;
+    Ok(head[3])
 }
 
 /// Returns true if the server closes an idle connection within [`CLOSE_TIMEOUT`].

@@ -531,6 +531,7 @@ impl Values {
         }
     }
 
+    /// Writes the counters with labels.
     fn write_labelled(&self, text: &mut KubeProxyText) {
         for (name, help, counts) in [
             (

@@ -86,6 +86,7 @@ impl Model {
             .count()
     }
 
+    /// Returns the keys and all events up to a revision.
     fn replay(&self, until: Revision) -> (BTreeMap<String, Entry>, Vec<Event>) {
         let (mut state, mut events) = (BTreeMap::<String, Entry>::new(), Vec::new());
         for Commit { revision, changes } in &self.commits {

@@ -10,8 +10,11 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Size of an extension in bytes: several hundred commits, and a few milliseconds of disk time.
-const STEP_BYTES: u64 = 4 << 20;
+/// Limits of an extension in bytes. An extension doubles the log between them. The next commit waits for the disk to
+/// write the zeros, so the first commits of a process get few. The largest has room for some hundred commits, and costs
+/// a few milliseconds of disk time.
+const STEP_BYTES_MIN: u64 = 256 << 10;
+const STEP_BYTES_MAX: u64 = 4 << 20;
 /// Size of a write of zeros in bytes.
 const BLOCK_BYTES: usize = 64 << 10;
 
@@ -61,17 +64,25 @@ impl WriteAheadLog {
 
     fn try_extend(&mut self) -> io::Result<()> {
         let end = self.file.metadata()?.len();
+        let step_bytes = step_bytes(end);
         let zeros = [0; BLOCK_BYTES];
-        let blocks = (end..end + STEP_BYTES).step_by(BLOCK_BYTES);
+        let blocks = (end..end + step_bytes).step_by(BLOCK_BYTES);
         for at in blocks {
             if let Err(error) = self.file.write_all_at(&zeros, at) {
                 self.file.set_len(end)?;
                 return Err(error);
             }
         }
-        self.ready_bytes = end + STEP_BYTES;
+        self.ready_bytes = end + step_bytes;
         Ok(())
     }
+}
+
+/// Returns the size of the extension of a log with a length, a multiple of [`BLOCK_BYTES`].
+fn step_bytes(log_bytes: u64) -> u64 {
+    log_bytes
+        .next_multiple_of(BLOCK_BYTES as u64)
+        .clamp(STEP_BYTES_MIN, STEP_BYTES_MAX)
 }
 
 #[cfg(test)]

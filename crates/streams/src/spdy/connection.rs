@@ -209,6 +209,7 @@ impl Connection {
         }
     }
 
+    /// Receives a control frame, and adds its events.
     fn receive_control(
         &mut self,
         kind: u16,

@@ -206,6 +206,7 @@ impl FrameReader {
         }
     }
 
+    /// Passes received bytes to the streams, and sends the frames that follow.
     async fn receive(&mut self, bytes: &[u8]) -> io::Result<()> {
         let (events, output) = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

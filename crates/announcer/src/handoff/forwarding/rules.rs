@@ -207,9 +207,9 @@ pub(crate) fn difference(family: Family, before: &ForwardingState, after: &Forwa
 }
 
 fn add_difference(batch: &mut Batch, before: &ForwardingState, after: &ForwardingState) {
-    let pending_ms = u64::try_from(PENDING_TIMEOUT.as_millis()).ok();
-    for (set, before, after, timeout_ms) in [
-        (PENDING, &before.pending, &after.pending, pending_ms),
+    let pending_milliseconds = u64::try_from(PENDING_TIMEOUT.as_millis()).ok();
+    for (set, before, after, timeout_milliseconds) in [
+        (PENDING, &before.pending, &after.pending, pending_milliseconds),
         (HELD, &before.held, &after.held, None),
     ] {
         for address in before.difference(after) {
@@ -219,7 +219,7 @@ fn add_difference(batch: &mut Batch, before: &ForwardingState, after: &Forwardin
         for address in after.difference(before) {
             let key = bytes(*address);
             let element = Element {
-                timeout_ms,
+                timeout_milliseconds,
                 ..Element::key(&key)
             };
             batch.elements(Change::Add, set, 0).push(&element);
@@ -228,12 +228,13 @@ fn add_difference(batch: &mut Batch, before: &ForwardingState, after: &Forwardin
     add_forwarded_difference(batch, &before.forwarded, &after.forwarded);
 }
 
+/// Adds the changes of forwarded addresses between two states.
 fn add_forwarded_difference(
     batch: &mut Batch,
     before: &BTreeMap<IpAddr, NextHop>,
     after: &BTreeMap<IpAddr, NextHop>,
 ) {
-    let timeout_ms = u64::try_from(ELEMENT_TIMEOUT.as_millis()).ok();
+    let timeout_milliseconds = u64::try_from(ELEMENT_TIMEOUT.as_millis()).ok();
     let hops = |forwarded: &BTreeMap<IpAddr, NextHop>| -> BTreeSet<(LinkIndex, IpAddr, IpAddr)> {
         let hops = forwarded
             .iter()
@@ -249,7 +250,7 @@ fn add_forwarded_difference(
     for (link, address, gateway) in hops_after.difference(&hops_before) {
         let (key, gateway) = (bytes(*address), bytes(*gateway));
         let element = Element {
-            timeout_ms,
+            timeout_milliseconds,
             ..Element::pair(&key, ElementData::Value(&gateway))
         };
         batch.elements(Change::Add, &map(*link), 0).push(&element);
@@ -267,7 +268,7 @@ fn add_forwarded_difference(
     for owner in owners_after.difference(&owners_before) {
         let key = padded(*owner);
         let element = Element {
-            timeout_ms,
+            timeout_milliseconds,
             ..Element::key(&key)
         };
         batch.elements(Change::Add, PREVIOUS_OWNERS, 0).push(&element);

@@ -232,6 +232,7 @@ fn validate_template_update(errors: &mut FieldErrors, new_spec: &Value, old: &Va
     errors.push(FieldError::invalid(&path, template.clone(), "field is immutable"));
 }
 
+/// Validates the spec of a Job.
 fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     let path = Path::new("spec");
     let fields = [

@@ -211,6 +211,7 @@ fn validate_ports(errors: &mut FieldErrors, slice: &Value) {
     }
 }
 
+/// Validates an endpoint. `existing` are the addresses that the stored slice has.
 fn validate_endpoint(
     errors: &mut FieldErrors,
     endpoint: &Value,

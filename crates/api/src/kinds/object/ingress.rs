@@ -1,5 +1,7 @@
 //! Ingress and IngressClass (networking.k8s.io/v1).
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 
 use super::meta::{ObjectMeta, null_as_default, resource};
@@ -27,6 +29,27 @@ impl Ingress {
         let annotated = || self.metadata.annotations.get(crate::ingress::CLASS_ANNOTATION);
         let class = self.spec.ingress_class_name.as_ref().or_else(annotated)?;
         Some(class)
+    }
+
+    /// Returns the hosts that the Ingress names, in lower case; `""` stands for any other host. An Ingress without rules names
+    /// any host for its default backend.
+    pub fn hosts(&self) -> BTreeSet<String> {
+        if self.spec.rules.is_empty() {
+            return BTreeSet::from([String::new()]);
+        }
+        let rules = self.spec.rules.iter();
+        rules.map(|rule| rule.host.to_ascii_lowercase()).collect()
+    }
+
+    /// Returns the order in which Ingresses get their hosts: the oldest one comes first.
+    pub fn precedence(&self) -> (&str, &str, &str) {
+        let meta = &self.metadata;
+        (
+            // Timestamps of one format sort as text.
+            meta.creation_timestamp.as_deref().unwrap_or_default(),
+            &meta.namespace,
+            &meta.name,
+        )
     }
 }
 

@@ -160,6 +160,7 @@ fn round_amounts(resources: &mut Value) {
     }
 }
 
+/// Sets the defaults of a container.
 fn default_container(container: &mut Value) {
     omit_zero(
         container,

@@ -92,6 +92,65 @@ fn reports_uncovered_rights() {
     );
 }
 
+/// The rights of one rule repeat its longest texts.
+#[test]
+fn uncovered_rights_are_bounded_in_number_and_size() {
+    let numbered = |count: usize| -> Vec<String> { (0..count).map(|number| number.to_string()).collect() };
+    let size = |group: &str, resources: usize| {
+        let wide = PolicyRule {
+            verbs: vec!["get".to_owned()],
+            api_groups: vec![group.to_owned()],
+            resources: numbered(resources),
+            ..PolicyRule::default()
+        };
+        let missing = uncovered(&[], [&wide]);
+        let bytes: usize = missing.iter().map(|right| right.api_groups[0].len()).sum();
+        (missing.len(), bytes)
+    };
+    assert_eq!(size("", 20_000), (10_000, 0));
+    let long = "x".repeat(100_000);
+    assert_eq!(size(&long, 2_000), (6, 600_000));
+    // The first one is always there.
+    assert_eq!(size(&"x".repeat(1_000_000), 2), (1, 1_000_000));
+}
+
+#[test]
+fn comparisons_of_rules_are_bounded() {
+    let numbered = |count: usize| -> Vec<String> { (0..count).map(|number| number.to_string()).collect() };
+    let everything = rule(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+    let nothing = rule(json!({"verbs": ["get"], "apiGroups": [""], "resources": []}));
+    let wide = PolicyRule {
+        verbs: vec!["get".to_owned()],
+        api_groups: vec![String::new()],
+        resources: numbered(10_000),
+        ..PolicyRule::default()
+    };
+    let owned = |others: usize| {
+        let mut owned = vec![&nothing; others];
+        owned.push(&everything);
+        owned
+    };
+    assert!(uncovered(&owned(100), [&wide]).is_empty());
+    assert!(!uncovered(&owned(1_000), [&wide]).is_empty());
+    // Long texts count more.
+    let long = PolicyRule {
+        api_groups: vec!["x".repeat(100_000)],
+        ..wide
+    };
+    assert!(!uncovered(&owned(10), [&long]).is_empty());
+}
+
+#[test]
+fn rule_without_verbs_has_no_rights() {
+    let many: Vec<String> = (0..60_000).map(|number| number.to_string()).collect();
+    let rule = PolicyRule {
+        api_groups: many.clone(),
+        resources: many,
+        ..PolicyRule::default()
+    };
+    assert!(uncovered(&[], [&rule]).is_empty());
+}
+
 #[test]
 fn validates_the_rules_of_roles() {
     let role = |rules: Value| json!({"metadata": {"name": "system:r", "namespace": "n"}, "rules": rules});

@@ -22,6 +22,7 @@ pub fn default_on_write(service: &mut Value) {
     default_status(service);
 }
 
+/// Sets the defaults of the spec.
 fn default_spec(spec: &mut Value) {
     omit_zero(
         spec,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::compare::Comparison;
-use super::conflict::Conflict;
+use super::conflict::{CONFLICTS_MAX, Conflict};
 use super::field_set::FieldSet;
 use super::layout::{Layout, fields_of, with_parents};
 use super::managers::{Manager, Operation};
@@ -89,7 +89,8 @@ pub(super) fn release_fields(
         debug_assert!(own.is_none_or(|(own, _)| !own.is_same(manager)));
         let lost = manager.fields.intersection(&written);
         if !lost.is_empty() && !force {
-            conflicts.extend(Conflict::all_of(manager, &lost));
+            let max = CONFLICTS_MAX.saturating_sub(conflicts.len());
+            conflicts.extend(Conflict::all_of(manager, &lost, max));
         }
         manager.fields = manager.fields.difference(&lost).difference(&comparison.removed);
     }

@@ -101,13 +101,7 @@ impl Check {
                     }
                     seen.insert(element);
                 }
-                Err(key) => self.error(
-                    path,
-                    &format!(
-                        "element: associative list with keys has an element that omits key field {key:?} \
-                         (and doesn't have default value)"
-                    ),
-                ),
+                Err(fault) => self.error(path, &format!("element: {fault}")),
             }
         }
     }

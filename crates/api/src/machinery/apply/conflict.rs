@@ -13,18 +13,35 @@ pub struct Conflict {
     pub(super) fields: FieldSet,
 }
 
+/// Maximum number of conflicts that name one field each. Each of them repeats the path of its field.
+pub(super) const CONFLICTS_MAX: usize = 1_000;
+
 impl Conflict {
-    /// Returns one conflict for each field that a manager would lose.
-    pub(super) fn all_of(manager: &Manager, lost: &FieldSet) -> Vec<Conflict> {
+    /// Returns one conflict for each field that a manager would lose. Behind the first `max`, one conflict is about all
+    /// further fields.
+    pub(super) fn all_of(manager: &Manager, lost: &FieldSet, max: usize) -> Vec<Conflict> {
         let name = manager.describe();
-        lost.single_fields()
-            .into_iter()
+        let mut conflicts: Vec<Conflict> = lost
+            .single_fields()
+            .take(max)
             .map(|fields| Conflict {
                 manager: name.clone(),
                 path: fields.paths().concat(),
                 fields,
             })
-            .collect()
+            .collect();
+        if lost.len() > conflicts.len() {
+            let named = conflicts
+                .iter()
+                .fold(FieldSet::default(), |all, conflict| all.union(&conflict.fields));
+            let fields = lost.difference(&named);
+            conflicts.push(Conflict {
+                manager: name,
+                path: format!("{} further fields", fields.len()),
+                fields,
+            });
+        }
+        conflicts
     }
 }
 

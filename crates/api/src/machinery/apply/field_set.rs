@@ -139,24 +139,24 @@ impl FieldSet {
     }
 
     /// Returns one set for each field, in the order of [`Self::paths`].
-    pub(super) fn single_fields(&self) -> Vec<FieldSet> {
+    pub(super) fn single_fields(&self) -> Box<dyn Iterator<Item = FieldSet> + '_> {
         let member = |element: &PathElement| FieldSet {
             members: BTreeSet::from([element.clone()]),
             children: BTreeMap::new(),
         };
-        let nested = |(element, child): (&PathElement, &FieldSet)| {
-            let element = element.clone();
-            let wrap = move |set: FieldSet| FieldSet {
+        let nested = self.children.iter().flat_map(|(element, child)| {
+            child.single_fields().map(move |set| FieldSet {
                 members: BTreeSet::new(),
                 children: BTreeMap::from([(element.clone(), set)]),
-            };
-            child.single_fields().into_iter().map(wrap)
-        };
-        self.members
-            .iter()
-            .map(member)
-            .chain(self.children.iter().flat_map(nested))
-            .collect()
+            })
+        });
+        Box::new(self.members.iter().map(member).chain(nested))
+    }
+
+    /// Returns the number of fields.
+    pub(super) fn len(&self) -> usize {
+        let below = self.children.values().map(FieldSet::len);
+        self.members.len() + below.sum::<usize>()
     }
 
     fn collect_paths(&self, prefix: &str, paths: &mut Vec<String>) {
@@ -174,6 +174,14 @@ impl PathElement {
 }
 
 impl Scalar {
+    /// Returns the bytes of a text; 0 for other values, which are short.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Other(text) => text.len(),
+            Self::Null | Self::Bool(_) | Self::Number(_) => 0,
+        }
+    }
+
     pub(super) fn of(value: &Value) -> Scalar {
         match value {
             Value::Null => Scalar::Null,

@@ -1,11 +1,41 @@
 //! Division of values into fields, according to the schema.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use super::field_set::{FieldSet, PathElement, Scalar};
 use crate::kinds::kind::Kind;
 use crate::machinery::decode::scalar;
 use crate::machinery::schema::{Definition, Field, ListType, Shape, schema};
+
+/// Maximum bytes of a key field of a list item, the length of a path of the kernel. The fields of an item repeat its keys in
+/// paths.
+const KEY_BYTES_MAX: usize = 4096;
+
+/// Reason why a list item has no path element of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyFault {
+    /// The key field is absent and has no default.
+    Absent(&'static str),
+    /// The key field is too long.
+    TooLong(&'static str),
+}
+
+impl fmt::Display for KeyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent(key) => write!(
+                f,
+                "associative list with keys has an element that omits key field {key:?} (and doesn't have default value)"
+            ),
+            Self::TooLong(key) => write!(
+                f,
+                "associative list with keys has an element whose key field {key:?} has more than {KEY_BYTES_MAX} bytes"
+            ),
+        }
+    }
+}
 
 /// Division of a value into parts.
 #[derive(Clone, Copy, Debug)]
@@ -111,8 +141,8 @@ impl Layout {
     /// Returns the path element of a list item.
     ///
     /// # Errors
-    /// Returns the name of the missing key field.
-    pub(super) fn element_of(self, item: &Value) -> Result<PathElement, &'static str> {
+    /// Returns the fault of the first missing or overlong key field.
+    pub(super) fn element_of(self, item: &Value) -> Result<PathElement, KeyFault> {
         let Layout::ListMap(keys, definition) = self else {
             return Ok(PathElement::Value(Scalar::of(item)));
         };
@@ -122,13 +152,16 @@ impl Layout {
                 Some(value) => Scalar::of(value),
                 None => {
                     // As upstream, whose schema has the zero value as default of each required field.
-                    let field = definition.field(key).ok_or(*key)?;
+                    let field = definition.field(key).ok_or(KeyFault::Absent(*key))?;
                     match field.default {
                         Some(default) => Scalar::Text(default.to_owned()),
                         None => Scalar::of(&scalar::zero(&field.shape)),
                     }
                 }
             };
+            if value.bytes() > KEY_BYTES_MAX {
+                return Err(KeyFault::TooLong(*key));
+            }
             fields.push(((*key).to_owned(), value));
         }
         fields.sort();

@@ -179,6 +179,45 @@ fn conflict_message_groups_by_manager() {
 }
 
 #[test]
+fn conflicts_are_bounded() {
+    let labels = |value: &str| {
+        let labels: serde_json::Map<String, Value> = (0..2_500)
+            .map(|number| (format!("l{number}"), value.into()))
+            .collect();
+        service(json!({"labels": labels}), json!({}))
+    };
+    let object = apply_body(None, &labels("1"), "me").expect("applied object");
+    let Err(ApplyError::Conflicts(conflicts)) = apply_body(Some(&object), &labels("2"), "other") else {
+        panic!("expected conflicts");
+    };
+    assert_eq!(conflicts.len(), 1_001);
+    assert_eq!(conflicts[1_000].path, "1500 further fields");
+    let all = conflicts
+        .iter()
+        .fold(FieldSet::default(), |all, conflict| all.union(&conflict.fields));
+    assert_eq!(all.len(), 2_500);
+}
+
+/// All fields of an item repeat its keys in their paths.
+#[test]
+fn items_with_long_keys_have_no_paths() {
+    let with_protocol = |bytes: usize| {
+        let protocol = "x".repeat(bytes);
+        service(json!({}), json!({"ports": [{"port": 80, "protocol": protocol}]}))
+    };
+    apply_body(None, &with_protocol(4096), "me").expect("applied object");
+    let error = apply_body(None, &with_protocol(4097), "me").expect_err("a long key");
+    let text = error.to_string();
+    assert!(
+        text.contains("key field \"protocol\" has more than 4096 bytes"),
+        "{text}"
+    );
+    let layout = Layout::of_kind(author("me").kind);
+    let comparison = Comparison::of(&service(json!({}), json!({})), &with_protocol(4097), layout);
+    assert_eq!(comparison.written().paths(), [".spec.ports"]);
+}
+
+#[test]
 fn existing_fields_are_owned_before_the_first_apply() {
     let live = service(
         json!({"uid": "u"}),
@@ -660,7 +699,8 @@ proptest! {
     fn field_sets_round_trip_through_fields_v1(value in configurations()) {
         let set = fields_of(&value, Layout::of_kind(author("me").kind));
         prop_assert_eq!(fields_v1::parse(&fields_v1::format(&set)), Some(set.clone()));
-        prop_assert_eq!(set.single_fields().iter().fold(FieldSet::default(), |all, one| all.union(one)), set.clone());
+        prop_assert_eq!(set.single_fields().fold(FieldSet::default(), |all, one| all.union(&one)), set.clone());
+        prop_assert_eq!(set.single_fields().count(), set.len());
         prop_assert!(set.difference(&set).is_empty());
         prop_assert_eq!(set.intersection(&set), set);
     }

@@ -102,6 +102,7 @@ impl<'a> Node<'a> {
             .map_err(|detail| self.malformed(detail))
     }
 
+    /// Decodes the fields of an object type.
     fn fields<'de, A: MapAccess<'de>>(&self, definition: &Definition, mut map: A) -> Result<Value, A::Error> {
         let capacity = map.size_hint().unwrap_or(FIELDS_USUAL);
         let mut object = Map::new();

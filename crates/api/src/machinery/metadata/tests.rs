@@ -131,3 +131,13 @@ fn many_finalizers_of_a_deleted_object_take_linear_time() {
     // The pairwise comparison of all finalizers would take a minute.
     assert_eq!(validate_update(&object, &object), vec![]);
 }
+
+#[test]
+fn many_invalid_labels_have_a_bounded_number_of_errors() {
+    let labels: serde_json::Map<_, _> = (0..100_000)
+        .map(|number| (format!("!{number}"), json!("!")))
+        .collect();
+    let object = json!({"metadata": {"name": "a", "namespace": "b", "labels": labels}});
+    let errors = validate(&object, NameForm::DnsSubdomain, true);
+    assert!((ERRORS_MAX..ERRORS_MAX + 2).contains(&errors.len()));
+}

@@ -97,6 +97,11 @@ fn fully_qualified_domains_are_validated() {
 fn path_segments_are_validated() {
     assert!(path_segment("a.b:c").is_empty());
     assert_eq!(path_segment(".."), ["may not be '..'"]);
+    assert!(path_segment(&"a".repeat(4096)).is_empty());
+    assert_eq!(
+        path_segment(&"a".repeat(4097)),
+        ["must be no more than 4096 bytes"]
+    );
     assert_eq!(
         path_segment("a/b%c"),
         ["may not contain '/'", "may not contain '%'"]

@@ -9,6 +9,9 @@ use super::go_notation::{go_notation, list_notation};
 use super::strategic::{PATCH, merge_object, unknown_directive};
 use crate::machinery::schema::Shape;
 
+/// Maximum number of items of a patch that are merged into one item. Each of them can take the time of a long list within it.
+const MERGES_MAX: usize = 100;
+
 /// Identity of a list item, as JSON text: the value of its merge key, or the item itself.
 type Identity = String;
 
@@ -137,14 +140,23 @@ fn merge_items(
             index.entry(id).or_insert(position);
         }
     }
+    let mut merges: HashMap<usize, usize> = HashMap::new();
     for item in patch {
         let id = required_identity(&item, key)?;
-        match index.get(&id).and_then(|position| list.get_mut(*position)) {
-            Some(slot) => *slot = merge_item(slot.take(), item, shape)?,
-            None => {
-                index.insert(id, list.len());
-                list.push(merge_item(Value::Null, item, shape)?);
+        if let Some(position) = index.get(&id).copied()
+            && let Some(slot) = list.get_mut(position)
+        {
+            let count = merges.entry(position).or_default();
+            *count += 1;
+            if *count > MERGES_MAX {
+                return Err(PatchError::TooLarge(format!(
+                    "the patch has more than {MERGES_MAX} items with the same merge key"
+                )));
             }
+            *slot = merge_item(slot.take(), item, shape)?;
+        } else {
+            index.insert(id, list.len());
+            list.push(merge_item(Value::Null, item, shape)?);
         }
     }
     Ok(list)

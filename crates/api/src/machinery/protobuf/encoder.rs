@@ -137,6 +137,7 @@ fn write_field(number: u32, value: &Value, shape: &'static Shape, out: &mut Vec<
     }
 }
 
+/// Writes a field with its value in the given shape. A value of another type is omitted.
 fn write_value(number: u32, value: &Value, shape: &'static Shape, out: &mut Vec<u8>) {
     match (shape, value) {
         (_, Value::Null) => {}

@@ -8,6 +8,9 @@ use crate::machinery::field::{FieldError, Path};
 use crate::machinery::names;
 use crate::machinery::tree;
 
+/// Bytes of the errors of a requirement, after which no further ones are added.
+const ERRORS_BYTES_MAX: usize = 64 << 10;
+
 /// A conjunction of requirements on labels. The empty selector matches all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
@@ -106,7 +109,11 @@ impl fmt::Display for Requirement {
 
 impl Requirement {
     fn matches(&self, value: Option<&str>) -> bool {
-        let has = |value: &str| self.values.iter().any(|listed| listed == value);
+        let has = |value: &str| {
+            self.values
+                .binary_search_by(|listed| listed.as_str().cmp(value))
+                .is_ok()
+        };
         match self.operator {
             Operator::In => value.is_some_and(has),
             Operator::NotIn => !value.is_some_and(has),
@@ -123,24 +130,31 @@ impl Requirement {
         matches!((label, limit), (Some(label), Some(limit)) if holds(label, limit))
     }
 
-    /// Validates key and values as labels.
+    /// Validates key and values as labels. The errors are bounded in size: each error of a value repeats the key.
     pub(super) fn validate(self) -> Result<Self, String> {
         let mut errors: Vec<String> = Vec::new();
+        let mut bytes_left = ERRORS_BYTES_MAX;
         let mut add_error = |path: &Path, value: &str, detail: String| {
-            errors.push(FieldError::invalid(path, value, detail).to_string());
+            let error = FieldError::invalid(path, value, detail).to_string();
+            bytes_left = bytes_left.saturating_sub(error.len());
+            errors.push(error);
+            bytes_left > 0
         };
-        for detail in names::qualified_name(&self.key) {
-            add_error(&Path::new("key"), &self.key, detail);
-        }
+        let mut is_complete = names::qualified_name(&self.key)
+            .into_iter()
+            .all(|detail| add_error(&Path::new("key"), &self.key, detail));
         let is_order = matches!(self.operator, Operator::GreaterThan | Operator::LessThan);
         for (index, value) in self.values.iter().enumerate() {
+            if !is_complete {
+                break;
+            }
             let path = Path::new("values").index(index);
             if is_order && value.parse::<i64>().is_err() {
                 let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
-                add_error(&path, value, detail.to_owned());
+                is_complete &= add_error(&path, value, detail.to_owned());
             }
             for detail in names::label_value(value) {
-                add_error(&path.key(&self.key), value, detail);
+                is_complete &= add_error(&path.key(&self.key), value, detail);
             }
         }
         match errors.as_slice() {

@@ -12,6 +12,18 @@ fn labelled(labels: &Value) -> Value {
     json!({"metadata": {"labels": labels}})
 }
 
+/// The error of each invalid value repeats the key.
+#[test]
+fn errors_of_a_label_selector_are_bounded_in_size() {
+    let values: Vec<String> = (0..5_000).map(|number| format!("-{number}")).collect();
+    let text = format!("{} in ({})", "k".repeat(30_000), values.join(","));
+    let error = LabelSelector::parse(&text)
+        .expect_err("invalid values")
+        .to_string();
+    assert!(error.contains("values[0]"));
+    assert!(error.len() < 256 << 10, "{} bytes", error.len());
+}
+
 #[test]
 fn label_selector_matches_labels_of_objects() {
     let object = labelled(&json!({"app": "x", "env": "prod", "n": "7", "empty": ""}));

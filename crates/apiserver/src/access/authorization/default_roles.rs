@@ -97,6 +97,11 @@ pub(super) fn rules_of_role(name: &str) -> Vec<PolicyRule> {
     serde_json::from_value(rules).unwrap_or_default()
 }
 
+/// Parses the embedded file, unless it is parsed already.
+pub(super) fn load() {
+    table();
+}
+
 /// Parses the embedded file once. A test checks that it parses.
 fn table() -> &'static Value {
     static TABLE: OnceLock<Value> = OnceLock::new();

@@ -37,6 +37,11 @@ use node::NodeAuthorizer;
 use policy::RbacDecision;
 use source::Source;
 
+/// Parses the embedded default roles, unless they are parsed already.
+pub(crate) fn load_default_roles() {
+    default_roles::load();
+}
+
 /// Authorization mode. A request is allowed if any configured mode allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthorizationMode {

@@ -7,6 +7,9 @@ use api::rbac::{Action, PolicyRule};
 
 use crate::access::authentication::{Identity, SERVICE_ACCOUNT_PREFIX};
 
+/// Maximum number of missing roles that a decision names.
+const MISSING_MAX: usize = 10;
+
 /// Snapshot of the rules of all bound roles, by subject.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
@@ -39,7 +42,7 @@ pub(super) enum Rules {
 }
 
 /// Subject of a binding.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
     User(String),
     Group(String),
@@ -86,7 +89,8 @@ impl Policy {
                         return RbacDecision::Allowed(grant.reason.clone());
                     }
                 }
-                Rules::Missing(role) => missing.push(role.clone()),
+                Rules::Missing(role) if missing.len() < MISSING_MAX => missing.push(role.clone()),
+                Rules::Missing(_) => {}
             }
         }
         RbacDecision::Undecided(missing)
@@ -103,7 +107,8 @@ impl Policy {
         for grant in self.grants_to(user, namespace) {
             match &grant.rules {
                 Rules::Found(rules) => all.extend(rules.iter()),
-                Rules::Missing(role) => missing.push(role.clone()),
+                Rules::Missing(role) if missing.len() < MISSING_MAX => missing.push(role.clone()),
+                Rules::Missing(_) => {}
             }
         }
         (all, missing)

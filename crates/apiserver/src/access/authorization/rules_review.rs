@@ -29,6 +29,7 @@ pub(crate) fn review_rules(
 }
 
 impl Authorizer {
+    /// Returns the status of a SelfSubjectRulesReview.
     fn rules_status(&self, user: &Identity, namespace: &str) -> Value {
         let all_resources = PolicyRule {
             verbs: vec!["*".to_owned()],

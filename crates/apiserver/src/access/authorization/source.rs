@@ -1,6 +1,6 @@
 //! Source of the RBAC policy: the roles and bindings in the store, followed by watch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,15 +83,23 @@ impl Source {
         Ok(!changes.is_empty())
     }
 
-    /// Builds a policy from all roles and bindings.
+    /// Builds a policy from all roles and bindings. A subject gets a role once in a namespace: further bindings would only
+    /// prolong its decisions.
     pub(super) fn policy(&self) -> Policy {
         let mut policy = Policy::default();
+        let mut granted = HashSet::new();
         for binding in self.bindings.values() {
             let rules = self.rules_of(binding);
             let description = binding.description();
             for subject in binding.subjects.iter().flatten() {
-                if let Some(subject) = subject.subject(&binding.metadata.namespace) {
-                    policy.grant(&binding.metadata.namespace, &subject, rules.clone(), &description);
+                let namespace = binding.metadata.namespace.as_str();
+                let Some(subject) = subject.subject(namespace) else {
+                    continue;
+                };
+                let role = &binding.role_ref;
+                let role = (role.kind == "ClusterRole", role.name.as_str());
+                if granted.insert((namespace, role, subject.clone())) {
+                    policy.grant(namespace, &subject, rules.clone(), &description);
                 }
             }
         }
@@ -215,3 +223,6 @@ pub(crate) async fn follow(resources: Arc<Resources>, mut shutdown: Shutdown) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

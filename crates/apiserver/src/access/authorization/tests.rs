@@ -80,6 +80,19 @@ fn reports_bound_roles_that_do_not_exist() {
 }
 
 #[test]
+fn decision_names_a_bounded_number_of_missing_roles() {
+    let mut policy = Policy::default();
+    for number in 0..100 {
+        let missing = Rules::Missing(format!("role {number} not found").into());
+        policy.grant("a", &Subject::User("ann".into()), missing, "RoleBinding");
+    }
+    let ann = user("ann", &[]);
+    let decision = policy.decide(&ann, "a", &on("get", "pods"));
+    assert!(matches!(decision, RbacDecision::Undecided(roles) if roles.len() == 10));
+    assert_eq!(policy.rules_of(&ann, "a").1.len(), 10);
+}
+
+#[test]
 fn default_roles_are_valid_and_complete() {
     let all = default_roles::all();
     let names: Vec<&str> = all

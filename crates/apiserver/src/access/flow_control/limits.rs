@@ -45,6 +45,10 @@ const WATCHES: Bounds = Bounds {
     per_reserved_holder: 50_000,
 };
 
+/// Bytes of selectors for which a watch counts as another one. Two bytes are a requirement, which has about 80 in memory, so
+/// they are some kilobytes.
+const SELECTOR_BYTES_PER_WATCH: usize = 256;
+
 /// Log requests and proxied requests to Pods, including tunnels. Each may hold a connection for any time. A busy
 /// dashboard has some tens.
 const PROXIED: Bounds = Bounds {
@@ -60,6 +64,11 @@ pub(super) fn long_running_bounds(kind: LongRunning) -> Bounds {
         LongRunning::Watch => WATCHES,
         LongRunning::Proxy | LongRunning::Log => PROXIED,
     }
+}
+
+/// Returns the number of watches as which a watch with selectors counts.
+pub(super) fn watch_weight(selector_bytes: usize) -> u32 {
+    u32::try_from(1 + selector_bytes / SELECTOR_BYTES_PER_WATCH).unwrap_or(u32::MAX)
 }
 
 /// Returns the seats of a level for a total of `limit`, at least one; `None` for no limit.

@@ -152,7 +152,7 @@ impl FlowControl {
         out.family(
             name,
             MetricType::Gauge,
-            "Number of open long-running requests, by kind.",
+            "Number of open long-running requests, by kind. A watch with long selectors counts as several.",
         );
         for kind in LongRunning::ALL {
             let held = lock(self.long_running_pool(kind)).held();

@@ -28,7 +28,8 @@ use tokio::time::timeout;
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
 use crate::limited_pool::{LimitedPool, ReserveAccess};
-use limits::{QUEUE_WAIT_MAX, long_running_bounds, seat_bounds};
+use crate::transport::connection::source::Source;
+use limits::{QUEUE_WAIT_MAX, long_running_bounds, seat_bounds, watch_weight};
 use metrics::{Counts, Rejection};
 use schema::FlowSchema;
 use seats::{QueueNumber, SeatResponse, Seats};
@@ -132,6 +133,8 @@ pub(crate) struct LongRunningPermit {
     flow_control: Arc<FlowControl>,
     flow: Flow,
     kind: LongRunning,
+    /// Number of permits that the request counts as.
+    weight: u32,
 }
 
 impl FlowControl {
@@ -159,6 +162,11 @@ impl FlowControl {
             user: UserKey(self.hasher.hash_one(&user.user)),
             schema: FlowSchema::of(user, subject),
         }
+    }
+
+    /// Returns the key of an address, by which clients without credentials are counted.
+    pub(crate) fn source_key(&self, source: Source) -> UserKey {
+        UserKey(self.hasher.hash_one(source))
     }
 
     /// Counts a request against the rate of its user.
@@ -240,8 +248,30 @@ impl FlowControl {
         flow: Flow,
         kind: LongRunning,
     ) -> Result<LongRunningPermit, Failure> {
+        self.acquire_weighted(flow, kind, 1)
+    }
+
+    /// Takes a permit for a watch. A watch with long selectors counts as several, because it holds them in memory and
+    /// compares each event with them.
+    ///
+    /// # Errors
+    /// 429 if the user or all users together hold too many permits.
+    pub(crate) fn acquire_watch(
+        self: &Arc<Self>,
+        flow: Flow,
+        selector_bytes: usize,
+    ) -> Result<LongRunningPermit, Failure> {
+        self.acquire_weighted(flow, LongRunning::Watch, watch_weight(selector_bytes))
+    }
+
+    fn acquire_weighted(
+        self: &Arc<Self>,
+        flow: Flow,
+        kind: LongRunning,
+        weight: u32,
+    ) -> Result<LongRunningPermit, Failure> {
         if lock(self.long_running_pool(kind))
-            .take(flow.user, 1, flow.reserve_access())
+            .take(flow.user, weight, flow.reserve_access())
             .is_err()
         {
             self.counts.count_rejected_long_running(kind);
@@ -251,6 +281,7 @@ impl FlowControl {
             flow_control: self.clone(),
             flow,
             kind,
+            weight,
         })
     }
 
@@ -314,7 +345,7 @@ impl Drop for Queued {
 
 impl Drop for LongRunningPermit {
     fn drop(&mut self) {
-        lock(self.flow_control.long_running_pool(self.kind)).release(&self.flow.user, 1);
+        lock(self.flow_control.long_running_pool(self.kind)).release(&self.flow.user, self.weight);
     }
 }
 

@@ -121,6 +121,24 @@ fn long_running_requests_are_limited_by_user() {
     assert!(control.acquire_long_running(pod, LongRunning::Proxy).is_ok());
 }
 
+/// A selector of 64 KiB, such as `a,a,a`, takes megabytes of memory.
+#[test]
+fn watches_with_long_selectors_count_as_several() {
+    let control = flow_control(1);
+    let ann = flow(&control, "ann", "system:authenticated");
+    let fill = |selector_bytes| -> Vec<_> {
+        (0..2_000)
+            .filter_map(|_| control.acquire_watch(ann, selector_bytes).ok())
+            .collect()
+    };
+    assert_eq!(fill(200).len(), 1_000);
+    assert_eq!(fill(60 << 10).len(), 4);
+    let held = fill(60 << 10);
+    assert_eq!(fill(0).len(), 36);
+    drop(held);
+    assert_eq!(fill(0).len(), 1_000);
+}
+
 #[test]
 fn users_have_separate_rates() {
     let control = FlowControl::new(RequestLimits {

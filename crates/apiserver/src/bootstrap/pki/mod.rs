@@ -171,6 +171,19 @@ pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> 
     })
 }
 
+/// Creates the cluster CA and the kubelet serving CA in `directory`, if they are absent or expire soon. A server does so
+/// at its start, too; a caller can do it while it opens the store.
+///
+/// # Errors
+/// See [`PkiError`].
+pub fn ensure_authorities(directory: &Path) -> Result<(), PkiError> {
+    create_directory(directory)?;
+    let files = Files { directory };
+    let authority = files.ensure_authority()?;
+    files.ensure_kubelet_serving_authority(&authority)?;
+    Ok(())
+}
+
 /// Returns true if a CA signed the first certificate of a PEM text, by the key identifiers of both.
 pub fn is_signed_by(certificate: &str, authority: &str) -> bool {
     issue::is_signed_by(certificate, authority)
@@ -208,18 +221,17 @@ impl Pki {
     /// # Errors
     /// See [`PkiError`].
     pub fn open(directory: &Path, serving_names: &[String]) -> Result<Pki, PkiError> {
-        private_file::create_directory(directory).map_err(|source| PkiError::File {
-            path: directory.to_owned(),
-            source,
-        })?;
+        create_directory(directory)?;
         let files = Files { directory };
         let now_seconds = jiff::Timestamp::now().as_second();
         let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
-        let (authority, is_new) = files.ensure_authority()?;
+        let authority = files.ensure_authority()?;
         let kubelet_serving_authority = files.ensure_kubelet_serving_authority(&authority)?;
         let issuer = files.issuer(AUTHORITY, &authority)?;
-        let is_reusable =
-            |pair: &CertificateAndKey| !is_new && issue::expires_after(&pair.certificate, valid_until);
+        let is_reusable = |pair: &CertificateAndKey| {
+            issue::is_signed_by(&pair.certificate, &authority.certificate)
+                && issue::expires_after(&pair.certificate, valid_until)
+        };
         let serving = match files.read("apiserver")? {
             Some(pair) if is_reusable(&pair) && issue::has_names(&pair.certificate, serving_names) => pair,
             _ => {
@@ -249,6 +261,17 @@ impl Pki {
     }
 }
 
+/// Creates the directory of certificates and keys.
+///
+/// # Errors
+/// [`PkiError::File`] if the directory cannot be created.
+pub(crate) fn create_directory(directory: &Path) -> Result<(), PkiError> {
+    private_file::create_directory(directory).map_err(|source| PkiError::File {
+        path: directory.to_owned(),
+        source,
+    })
+}
+
 /// Directory of the pairs `NAME.crt` and `NAME.key`.
 struct Files<'d> {
     directory: &'d Path,
@@ -261,15 +284,15 @@ impl Files<'_> {
         })
     }
 
-    /// Returns the cluster CA, created if it is absent or expires soon, and true if it is new.
-    fn ensure_authority(&self) -> Result<(CertificateAndKey, bool), PkiError> {
+    /// Returns the cluster CA, created if it is absent or expires soon.
+    fn ensure_authority(&self) -> Result<CertificateAndKey, PkiError> {
         let now_seconds = jiff::Timestamp::now().as_second();
         let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
         match self.read(AUTHORITY)? {
-            Some(pair) if issue::expires_after(&pair.certificate, valid_until) => Ok((pair, false)),
+            Some(pair) if issue::expires_after(&pair.certificate, valid_until) => Ok(pair),
             _ => {
                 let pair = issue::create_ca("portolan-ca", issue::generate_key()?, now_seconds)?;
-                Ok((self.write(AUTHORITY, pair)?, true))
+                self.write_authority(AUTHORITY, pair)
             }
         }
     }
@@ -287,7 +310,7 @@ impl Files<'_> {
             _ => {
                 let key = issue::derive_key(authority, b"portolan kubelet-serving authority")?;
                 let pair = issue::create_ca("portolan-kubelet-serving-ca", key, now_seconds)?;
-                self.write(KUBELET_SERVING_AUTHORITY, pair)
+                self.write_authority(KUBELET_SERVING_AUTHORITY, pair)
             }
         }
     }
@@ -296,6 +319,8 @@ impl Files<'_> {
         let read = |path: PathBuf| match std::fs::read_to_string(&path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            // Damaged: it matches nothing.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(String::new())),
             Err(source) => Err(PkiError::File { path, source }),
         };
         let certificate = read(self.path(name, "crt"))?;
@@ -315,13 +340,27 @@ impl Files<'_> {
         Ok(fits.then_some(CertificateAndKey { certificate, key }))
     }
 
-    /// Writes the key first. A crash before the certificate is written leaves a pair that does not match, and the next
-    /// start issues it again.
+    /// Writes the pair of a CA to the disk, the key first. A crash before the first certificate is written leaves a key
+    /// alone, and the next start creates both again.
+    fn write_authority(&self, name: &str, pair: CertificateAndKey) -> Result<CertificateAndKey, PkiError> {
+        self.write_by(private_file::write, name, pair)
+    }
+
+    /// Writes a signed pair, the key first. The write does not wait for the disk: a crash can leave a pair that is
+    /// damaged or does not match, and the next start issues it again.
     fn write(&self, name: &str, pair: CertificateAndKey) -> Result<CertificateAndKey, PkiError> {
+        self.write_by(private_file::write_unsynced, name, pair)
+    }
+
+    fn write_by(
+        &self,
+        write: fn(&Path, &[u8]) -> io::Result<()>,
+        name: &str,
+        pair: CertificateAndKey,
+    ) -> Result<CertificateAndKey, PkiError> {
         for (extension, contents) in [("key", &pair.key), ("crt", &pair.certificate)] {
             let path = self.path(name, extension);
-            private_file::write(&path, contents.as_bytes())
-                .map_err(|source| PkiError::File { path, source })?;
+            write(&path, contents.as_bytes()).map_err(|source| PkiError::File { path, source })?;
         }
         Ok(pair)
     }

@@ -66,6 +66,62 @@ fn damaged_key_reissues_the_pair_but_never_the_ca() {
 }
 
 #[test]
+fn pair_that_a_power_failure_damaged_is_issued_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let authority = Pki::open(path, &names("box")).unwrap().authority;
+    let addresses = ["192.0.2.1".parse().unwrap()];
+    for damaged in ["crt", "key"] {
+        // Lost, empty, zeros in place of the contents, and contents of another file.
+        for contents in [None, Some(vec![]), Some(vec![0_u8; 300]), Some(vec![0xff; 300])] {
+            let issued = || {
+                let admin = Pki::open(path, &names("box")).unwrap().admin;
+                let proxy = client(path, "proxy", "system:kube-proxy", "").unwrap().pair;
+                let agent = node_serving(path, "n1", &addresses).unwrap().pair;
+                [admin, proxy, agent]
+            };
+            let before = issued();
+            for name in ["admin", "proxy", "serving-n1"] {
+                let file = path.join(format!("{name}.{damaged}"));
+                match &contents {
+                    Some(contents) => std::fs::write(file, contents).unwrap(),
+                    None => std::fs::remove_file(file).unwrap(),
+                }
+            }
+            for (before, after) in before.iter().zip(issued()) {
+                assert_ne!(before.certificate, after.certificate);
+                let key = KeyPair::from_pem(&after.key).unwrap();
+                assert!(issue::is_for_key(&after.certificate, &key));
+            }
+        }
+    }
+    assert_eq!(Pki::open(path, &names("box")).unwrap().authority, authority);
+}
+
+#[test]
+fn new_ca_signs_all_certificates_after_a_crash_in_between() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    ensure_authorities(path).unwrap();
+    let first = Pki::open(path, &names("box")).unwrap();
+    ensure_authorities(path).unwrap();
+    assert_eq!(
+        Pki::open(path, &names("box")).unwrap().admin.certificate,
+        first.admin.certificate
+    );
+    for file in ["ca.crt", "ca.key"] {
+        std::fs::remove_file(path.join(file)).unwrap();
+    }
+    // The process ends here, before it signs certificates.
+    ensure_authorities(path).unwrap();
+    let second = Pki::open(path, &names("box")).unwrap();
+    assert_ne!(first.authority, second.authority);
+    for pair in [&second.serving, &second.admin] {
+        assert!(is_signed_by(&pair.certificate, &second.authority));
+    }
+}
+
+#[test]
 fn recognizes_certificates_that_expire_soon() {
     let pair = issue::create_ca("portolan-ca", issue::generate_key().unwrap(), 1_700_000_000).unwrap();
     assert!(issue::expires_after(

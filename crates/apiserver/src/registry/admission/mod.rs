@@ -11,6 +11,7 @@ mod default_ingress_class;
 mod default_tolerations;
 mod escalation;
 mod external_ips;
+mod ingress_hosts;
 mod node_restriction;
 mod pod_security;
 mod pools_in_use;
@@ -208,6 +209,9 @@ impl Admission {
                     && self.has(AdmissionPlugin::DefaultIngressClass) =>
             {
                 default_ingress_class::admit(index, object)?;
+            }
+            "Ingress" if attempt.is_main() && attempt.stored.is_some() => {
+                ingress_hosts::admit(index, &attempt, object)?;
             }
             "Service" if attempt.is_main() && self.has(AdmissionPlugin::DenyServiceExternalIps) => {
                 external_ips::admit(&attempt, object)?;

@@ -30,6 +30,7 @@ fn resources(directory: &std::path::Path) -> Resources {
         encoded_events: Arc::default(),
         frames: Arc::default(),
         watch_counts: Arc::default(),
+        rewrites: crate::verbs::resource::RewriteRates::default(),
         encryption: None,
     }
 }

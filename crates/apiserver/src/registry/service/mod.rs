@@ -25,7 +25,7 @@ pub use bootstrap::{
 };
 pub use inconsistency::{Allocated, Inconsistency, find_inconsistencies};
 pub(crate) use peer_allocations::follow_peers;
-pub use pools::{AllocationCounts, DURATION_BOUNDS_US, Durations, RangeUsage, RepairCounts, Usage};
+pub use pools::{AllocationCounts, DURATION_BOUNDS_MICROSECONDS, Durations, RangeUsage, RepairCounts, Usage};
 pub use records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
 
 use api::field::FieldErrors;

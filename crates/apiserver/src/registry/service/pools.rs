@@ -53,13 +53,13 @@ impl AllocationCounts {
 }
 
 /// Upper bounds of the buckets of [`Durations`], in microseconds.
-pub const DURATION_BOUNDS_US: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
+pub const DURATION_BOUNDS_MICROSECONDS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
 /// Histogram of allocation durations (FAM-28).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// Allocations per bucket; the last bucket has those above all of [`DURATION_BOUNDS_US`].
-    pub counts: [u64; DURATION_BOUNDS_US.len() + 1],
+    /// Allocations per bucket; the last bucket has those above all of [`DURATION_BOUNDS_MICROSECONDS`].
+    pub counts: [u64; DURATION_BOUNDS_MICROSECONDS.len() + 1],
     /// Sum of all durations.
     pub total: Duration,
 }
@@ -67,7 +67,8 @@ pub struct Durations {
 impl Durations {
     fn add(&mut self, duration: Duration) {
         self.total += duration;
-        let bucket = DURATION_BOUNDS_US.partition_point(|us| Duration::from_micros(*us) < duration);
+        let bucket =
+            DURATION_BOUNDS_MICROSECONDS.partition_point(|bound| Duration::from_micros(*bound) < duration);
         if let Some(count) = self.counts.get_mut(bucket) {
             *count += 1;
         }

@@ -29,6 +29,10 @@ pub(super) const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time without a request in flight until a connection is closed, even if it answers pings (upstream's idle timeout).
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
+/// Time for which a client may read nothing of a response, even if it answers pings. Without the limit, it would hold the
+/// memory of its responses while the connection is open. Watches, logs and proxied responses wait for their readers.
+pub(super) const UNREAD_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Time in which an idle client must acknowledge the shutdown of its connection.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -2,6 +2,7 @@
 
 mod activity;
 pub(crate) mod background_threads;
+mod counted_body;
 mod displacement;
 pub(super) mod limits;
 pub(crate) mod node_connections;
@@ -32,9 +33,11 @@ use tokio_rustls::server::TlsStream;
 use crate::access::authentication::Identity;
 use crate::access::flow_control::is_reserved_for;
 use crate::shutdown::Shutdown;
+use crate::transport::response::ResponsePermit;
 use crate::verbs::handler::Handler;
-use activity::{Activity, CountedBody};
+use activity::Activity;
 use background_threads::BackgroundThreads;
+use counted_body::CountedBody;
 use limits::*;
 use open_connections::{Connection, Connections, Handshaking, Refusal};
 use streams::{Executor, Streams};
@@ -150,7 +153,8 @@ async fn serve_requests(
         // Boxed, since hyper keeps the memory of this future until the body ends, which a watch does after minutes.
         let handling = Box::pin(handler.clone().handle(request, request_connection.clone()));
         async move {
-            let response = handling.await;
+            let mut response = handling.await;
+            let in_flight = in_flight.with_permit(response.extensions_mut().remove::<Arc<ResponsePermit>>());
             Ok::<_, Infallible>(response.map(|body| CountedBody::new(body, in_flight)))
         }
     });

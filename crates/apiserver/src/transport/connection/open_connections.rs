@@ -44,15 +44,18 @@ pub(super) enum Refusal {
     NoFirstRequest,
     /// The connection was idle for too long.
     Idle,
+    /// The client read nothing of a response.
+    Unread,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 5] = [
+    const ALL: [Refusal; 6] = [
         Refusal::Connections,
         Refusal::Address,
         Refusal::Handshake,
         Refusal::NoFirstRequest,
         Refusal::Idle,
+        Refusal::Unread,
     ];
 
     fn reason(self) -> &'static str {
@@ -62,6 +65,7 @@ impl Refusal {
             Refusal::Handshake => "handshake",
             Refusal::NoFirstRequest => "no-first-request",
             Refusal::Idle => "idle",
+            Refusal::Unread => "unread-response",
         }
     }
 }
@@ -80,6 +84,7 @@ impl From<IdleReason> for Refusal {
         match reason {
             IdleReason::NoFirstRequest => Refusal::NoFirstRequest,
             IdleReason::Idle => Refusal::Idle,
+            IdleReason::Unread => Refusal::Unread,
         }
     }
 }

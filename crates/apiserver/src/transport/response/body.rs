@@ -63,10 +63,22 @@ impl Body {
 
     /// Returns true if the duration of the response is not bounded.
     pub(crate) fn is_long_running(&self) -> bool {
-        matches!(
-            self,
-            Body::Stream { .. } | Body::Proxied { .. } | Body::Html { .. }
-        )
+        match self {
+            Body::Stream { .. } | Body::Proxied { .. } | Body::Html { .. } => true,
+            Body::Recorded { body, .. } => body.is_long_running(),
+            Body::Whole(_) | Body::Pieces { .. } | Body::Compressed(_) => false,
+        }
+    }
+
+    /// Returns the bytes that the body occupies until it is sent, without those that it shares with the store.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let pieces = match self {
+            Body::Whole(Some(bytes)) => std::slice::from_ref(bytes),
+            Body::Pieces { pieces, .. } => pieces.as_slice(),
+            _ => &[],
+        };
+        let own = pieces.iter().filter(|piece| piece.is_unique());
+        size_of_val(pieces) + own.map(Bytes::len).sum::<usize>()
     }
 
     /// Returns the content of the body; `None` if it is compressed or a stream.

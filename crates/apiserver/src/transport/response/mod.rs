@@ -1,6 +1,7 @@
 //! Responses: a status code, headers and a [`Body`].
 
 pub(crate) mod body;
+mod memory;
 mod warnings;
 
 use std::pin::Pin;
@@ -20,6 +21,7 @@ use crate::transport::html::{self, HtmlBody, Links};
 use crate::transport::long_running::RequestLifetime;
 use crate::verbs::printing::{self, STATUS_DEFINITION};
 pub(crate) use body::{Body, FRAME_BYTES};
+pub(crate) use memory::{ResponseMemory, ResponsePermit};
 pub(crate) use warnings::{with_deprecation, with_warnings};
 
 /// Responses depend on the user and change at any time.
@@ -39,6 +41,23 @@ pub(crate) struct StatusTree(pub(crate) Value);
 pub(crate) fn object(code: StatusCode, bytes: Bytes, encoding: Encoding) -> ApiResponse {
     let content_type = HeaderValue::from_static(encoding.content_type());
     new(code, content_type, Body::Whole(Some(bytes)))
+}
+
+/// Reserves the memory of a response until its client has received it. Without memory, the response is a failure.
+/// Long-running responses return the permit.
+pub(crate) fn reserved(
+    response: ApiResponse,
+    permit: Option<ResponsePermit>,
+    is_compressed: bool,
+    encoding: Encoding,
+) -> (ApiResponse, Option<ResponsePermit>) {
+    let Some(mut permit) = permit.filter(|_| !response.body().is_long_running()) else {
+        return (response, None);
+    };
+    match permit.reserve(response.body().held_bytes(), is_compressed) {
+        Ok(()) => (response, Some(permit)),
+        Err(refusal) => (failure(&refusal, encoding), Some(permit)),
+    }
 }
 
 /// Returns the response to HEAD: the headers of `response`. HTTP/2 forbids a body (RFC 9110 section 9.3.2).

@@ -34,12 +34,9 @@ fn encodes_one_object_as_a_table() {
     assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
 }
 
-#[test]
-fn encodes_lists_in_every_encoding() {
-    let services = find("", "v1", "services").unwrap();
-    let stored =
-        br#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"type":"ClusterIP"}}"#;
-    let page_of = || Page {
+/// Returns a page with one Service.
+fn page_of(stored: &'static [u8]) -> Page {
+    Page {
         entries: vec![store::Entry {
             key: "/services/d/a".into(),
             value: Bytes::from_static(stored),
@@ -49,14 +46,38 @@ fn encodes_lists_in_every_encoding() {
         revision: store::Revision(7),
         continue_token: None,
         remaining: None,
+    }
+}
+
+#[test]
+fn lists_that_are_not_plain_need_memory() {
+    let services = find("", "v1", "services").unwrap();
+    let bytes = |representation, encoding| {
+        let form = Form {
+            representation,
+            encoding,
+            ..Form::PLAIN
+        };
+        encoding_bytes(services, &page_of(&[b' '; 100]), form)
     };
+    assert_eq!(bytes(Representation::Objects, Encoding::Json), 0);
+    assert_eq!(bytes(Representation::Objects, Encoding::Protobuf), 100);
+    assert_eq!(bytes(Representation::Objects, Encoding::Yaml), 1_000);
+    assert_eq!(bytes(Representation::Table, Encoding::Json), 1_000);
+}
+
+#[test]
+fn encodes_lists_in_every_encoding() {
+    let services = find("", "v1", "services").unwrap();
+    let stored =
+        br#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"type":"ClusterIP"}}"#;
     let listed = |representation, encoding| {
         let form = Form {
             representation,
             encoding,
             ..Form::PLAIN
         };
-        page(services, page_of(), form, IncludeObject::Metadata)
+        page(services, page_of(stored), form, IncludeObject::Metadata)
             .unwrap()
             .concat()
     };

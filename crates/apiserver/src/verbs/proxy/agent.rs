@@ -33,7 +33,8 @@ use crate::verbs::resource::Resources;
 /// Maximum number of bytes of an agent's error response that are read.
 const AGENT_ERROR_BYTES_MAX: usize = 4 << 10;
 
-/// Client of agents, shared by all connections.
+/// Client of agents, shared by all connections. Clones share their connections.
+#[derive(Clone)]
 pub(crate) struct AgentClient {
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
 }

@@ -44,36 +44,51 @@ pub(crate) type UsageReports = Arc<BTreeMap<String, Report>>;
 
 /// Reader of the usage of all nodes, shared by all connections.
 pub(crate) struct ResourceMetrics {
-    latest: Mutex<Option<(Instant, UsageReports)>>,
+    latest: Arc<Mutex<Option<(Instant, UsageReports)>>>,
 }
 
 impl ResourceMetrics {
     /// Creates a reader.
     pub(crate) fn new() -> ResourceMetrics {
         ResourceMetrics {
-            latest: Mutex::new(None),
+            latest: Arc::default(),
         }
     }
 
-    /// Returns the reports of all nodes whose agents answer. Concurrent requests wait for the same reports.
+    /// Returns the reports of all nodes whose agents answer. Concurrent requests wait for the same reports. If the client
+    /// gives up, the later requests wait for them: otherwise a client could make the server ask all agents again and again.
     ///
     /// # Errors
-    /// Failures of the store.
+    /// Failures of the store; 503 at shutdown.
     pub(crate) async fn collect(
         &self,
         agents: &AgentClient,
-        resources: &Resources,
+        resources: &Arc<Resources>,
     ) -> Result<UsageReports, Failure> {
-        let mut latest = self.latest.lock().await;
+        let mut latest = Arc::clone(&self.latest).lock_owned().await;
         if let Some((at, reports)) = &*latest
             && at.elapsed() < SHARED_MAX
         {
             return Ok(Arc::clone(reports));
         }
-        let names = node_names(resources).await?;
-        let reports = Arc::new(read_all(agents, resources, names).await);
-        *latest = Some((Instant::now(), Arc::clone(&reports)));
-        Ok(reports)
+        let (agents, resources) = (agents.clone(), Arc::clone(resources));
+        let collecting = tokio::spawn(async move {
+            let mut shutdown = resources.shutdown.clone();
+            let reading = async {
+                let names = node_names(&resources).await?;
+                Ok::<_, Failure>(Arc::new(read_all(&agents, &resources, names).await))
+            };
+            let reports = tokio::select! {
+                reports = reading => reports?,
+                () = shutdown.requested() => return Err(Failure::unavailable("the server is shutting down")),
+            };
+            *latest = Some((Instant::now(), Arc::clone(&reports)));
+            Ok(reports)
+        });
+        collecting.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "reading of usage panicked");
+            Err(Failure::internal("the usage of nodes could not be read"))
+        })
     }
 }
 

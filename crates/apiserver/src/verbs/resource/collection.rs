@@ -23,6 +23,9 @@ impl Resources {
             if let Some(requester) = requester {
                 let index = self.store.index();
                 self.admission.admit_delete(index, &one, requester)?;
+                if !options.dry_run {
+                    self.count_deletion(&one, requester)?;
+                }
             }
             match self.delete_object(&one, options).await {
                 Ok(_) => {}

@@ -70,6 +70,7 @@ impl Resources {
         .await
     }
 
+    /// Deletes the stored object in one attempt.
     async fn delete_stored(
         &self,
         target: &Target,

@@ -14,6 +14,7 @@ mod list;
 mod new_object;
 mod patch;
 mod read;
+mod rewrite_rate;
 mod scale;
 mod selection;
 mod shared_frames;
@@ -27,6 +28,7 @@ use apply::set_records;
 pub(crate) use delete::deletion_warnings;
 pub(crate) use encoded_events::EncodedEvents;
 pub(crate) use new_object::{generate_name, new_server_object};
+pub(crate) use rewrite_rate::RewriteRates;
 pub(crate) use scale::scale_response;
 pub(crate) use shared_frames::SharedFrames;
 pub(crate) use strategy::Strategy;
@@ -75,6 +77,8 @@ pub(crate) struct Resources {
     pub(crate) frames: Arc<SharedFrames>,
     /// Counters of watches, for metrics.
     pub(crate) watch_counts: Arc<WatchCounts>,
+    /// Rates at which users rewrite objects.
+    pub(crate) rewrites: RewriteRates,
     /// Encryption at rest; `None` if it is not configured.
     pub(crate) encryption: Option<Arc<Encryption>>,
 }

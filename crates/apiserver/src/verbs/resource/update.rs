@@ -75,6 +75,7 @@ impl Resources {
         add_warnings(replaced, warnings)
     }
 
+    /// Replaces the stored object in one attempt.
     async fn try_replace(
         &self,
         target: &Target,
@@ -109,6 +110,9 @@ impl Resources {
         // current key.
         if is_same_except_times(&new, old) && !self.is_stored_stale(&stored.entry.key) {
             return Ok(Outcome::ok(stored.entry.value));
+        }
+        if !dry_run {
+            self.count_rewrite(target, context.requester, stored.entry.value.len())?;
         }
         if is_finished(&new) {
             return self.finish(target, &stored, new, dry_run).await;

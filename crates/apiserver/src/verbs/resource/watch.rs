@@ -19,7 +19,7 @@ use crate::request::negotiation::Form;
 use crate::request::query::ListOptions;
 use crate::request::route::Target;
 use crate::shutdown::Shutdown;
-use crate::transport::response::FRAME_BYTES;
+use crate::transport::response::{FRAME_BYTES, ResponsePermit};
 use crate::verbs::printing::IncludeObject;
 
 /// Interval of bookmarks for clients that request them, as upstream's.
@@ -46,13 +46,14 @@ const SCAN_OVERHEAD_BYTES: usize = 256;
 pub(crate) type LineStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 impl Resources {
-    /// Watches a collection, or one object of it.
+    /// Watches a collection, or one object of it. `memory` is the permit for the initial objects.
     pub(crate) async fn watch(
         &self,
         target: &Target,
         options: &ListOptions,
         form: Form,
         include: IncludeObject,
+        mut memory: ResponsePermit,
     ) -> Result<LineStream, Failure> {
         let selection = Selection::parse(target, options)?;
         self.wait_for(options.version).await?;
@@ -75,6 +76,7 @@ impl Resources {
             Err(other) => return Err(Failure::of_read(&other)),
         };
         start.initial.iter().try_for_each(check_readable)?;
+        memory.reserve(size_of_val(start.initial.as_slice()), false)?;
         let mut period = tokio::time::interval(BOOKMARK_PERIOD);
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         period.reset();
@@ -85,6 +87,7 @@ impl Resources {
             stream,
             frames: self.frames.clone(),
             initial: start.initial.into_iter(),
+            initial_memory: Some(memory),
             initial_ends_at: start.bookmark_at,
             watch: start.watch,
             sends_bookmarks: options.bookmarks,
@@ -144,6 +147,8 @@ struct WatchStream {
     stream: StreamName,
     frames: Arc<SharedFrames>,
     initial: std::vec::IntoIter<Entry>,
+    /// Permit for the initial objects; `None` once they are sent.
+    initial_memory: Option<ResponsePermit>,
     /// Revision of the bookmark that follows the initial objects; `None` once it is sent.
     initial_ends_at: Option<Revision>,
     watch: Watch,
@@ -204,6 +209,9 @@ impl WatchStream {
     /// Returns initial objects; the frame is empty if none matches. `None` once all are sent.
     fn initial_frame(&mut self) -> Option<Bytes> {
         if self.initial.len() == 0 && self.initial_ends_at.is_none() {
+            if self.initial_memory.take().is_some() {
+                self.initial = Vec::new().into_iter();
+            }
             return None;
         }
         let mut out = BytesMut::new();

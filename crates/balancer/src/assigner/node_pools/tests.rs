@@ -25,6 +25,18 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("default", name)
 }
 
+/// A compromised node can report as many addresses as fit into its Node.
+#[test]
+fn node_contributes_a_bounded_number_of_addresses() {
+    let texts: Vec<String> = (1..=100).map(|number| format!("192.0.2.{number}")).collect();
+    let of_type = |kind: &'static str| texts.iter().map(move |text| (kind, text.as_str()));
+    let reported: Vec<(&str, &str)> = of_type("InternalIP").chain(of_type("ExternalIP")).collect();
+    let nodes = BTreeMap::from([("a".to_owned(), node(json!({}), true, &reported))]);
+    for address_type in [NodeAddressType::Internal, NodeAddressType::External] {
+        assert_eq!(addresses(&nodes, address_type, |_| true).len(), 16);
+    }
+}
+
 #[test]
 fn addresses_match_ready_and_selected_nodes() {
     let nodes = BTreeMap::from([

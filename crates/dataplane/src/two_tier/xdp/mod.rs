@@ -167,6 +167,7 @@ impl Xdp {
         };
     }
 
+    /// Writes the maps and attaches the program. Returns the number of peers that it sends to.
     fn try_apply(
         &mut self,
         connection: &mut Connection,

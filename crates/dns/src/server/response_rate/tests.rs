@@ -26,3 +26,11 @@ fn limits_rate_per_network() {
         "another network"
     );
 }
+
+#[test]
+fn table_is_created_with_the_first_response() {
+    let limit = RateLimit::new(10);
+    assert!(limit.buckets.get().is_none());
+    assert_eq!(limit.take(IpAddr::from([192, 0, 2, 1]), 0), Decision::Send);
+    assert_eq!(limit.buckets.get().map(|buckets| buckets.len()), Some(BUCKETS));
+}

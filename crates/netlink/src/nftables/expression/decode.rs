@@ -212,7 +212,7 @@ fn decode_effect(name: &str, fields: &Fields<'_>) -> Option<Expression> {
             set: fields.text(1)?,
             key: fields.register(4)?,
             data: fields.register(5)?,
-            timeout_ms: fields.get(6)?.u64_be()?,
+            timeout_milliseconds: fields.get(6)?.u64_be()?,
         },
         _ => return None,
     })

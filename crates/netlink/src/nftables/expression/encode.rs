@@ -206,14 +206,14 @@ impl Expression {
                 operation,
                 key,
                 data,
-                timeout_ms,
+                timeout_milliseconds,
             } => {
                 writer
                     .text(1, set)
                     .u32_be(3, *operation as u32)
                     .u32_be(4, key.number())
                     .u32_be(5, data.number())
-                    .attribute(6, &timeout_ms.to_be_bytes());
+                    .attribute(6, &timeout_milliseconds.to_be_bytes());
             }
             _ => {}
         }

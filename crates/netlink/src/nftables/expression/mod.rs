@@ -435,7 +435,7 @@ pub enum Expression {
         /// First register of the value.
         data: Register,
         /// Timeout in milliseconds.
-        timeout_ms: u64,
+        timeout_milliseconds: u64,
     },
     /// An expression without a type in this crate, by its name.
     Other(String),

@@ -266,7 +266,7 @@ fn effects() -> Vec<(&'static str, Rule, &'static str)> {
             operation: DynsetOperation::Update,
             key: r(0),
             data: r(1),
-            timeout_ms: 60_000,
+            timeout_milliseconds: 60_000,
         },
         lookup("ranges", r(0), Destination::NotFound),
         Expression::Verdict(Verdict::Drop),
@@ -357,7 +357,7 @@ pub(super) fn ipv4_batch() -> Batch {
     batch.rule("pre", &from_known(), 4);
     batch.rule("pre", &send_on(), 4);
     let element = Element {
-        timeout_ms: Some(3_600_000),
+        timeout_milliseconds: Some(3_600_000),
         ..Element::pair(&[192, 0, 2, 1], ElementData::Value(&[192, 0, 2, 2]))
     };
     batch.elements(Change::Add, "machines", 5).push(&element);

@@ -144,7 +144,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     }
     flags.check()?;
     let election = flags.election.settings("portolan-balancer")?;
-    runtime::multi_thread(2)?.block_on(async {
+    runtime::of_component(2)?.block_on(async {
         let client = flags.client.client()?.named("portolan-balancer");
         tracing::info!(server = client.server(), "balancer started");
         let (request_shutdown, shutdown) = watch::channel(false);

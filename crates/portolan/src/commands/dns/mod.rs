@@ -154,7 +154,7 @@ pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     }
     let config = config(&flags)?;
     rlimit::raise_open_files();
-    runtime::multi_thread(2)?.block_on(async {
+    runtime::of_component(2)?.block_on(async {
         let client = flags.client.client()?.named("portolan-dns");
         dns::run(config, Some(client), shutdown::signal_received()).await?;
         Ok(ExitCode::SUCCESS)

@@ -167,7 +167,7 @@ fn serve<D: Dataplane + Send + 'static>(
     dataplane: D,
 ) -> Result<ExitCode, CommandError> {
     let connection = flags.connection(configuration)?;
-    runtime::multi_thread(2)?.block_on(async {
+    runtime::of_component(2)?.block_on(async {
         let client = client::Client::new(connection)?.named("portolan-proxy");
         let (sender, configs) = watch::channel(config);
         if let Some(path) = flags.proxy.config.clone() {

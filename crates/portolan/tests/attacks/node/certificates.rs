@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, NODE_CLIENT, NODE_PART, NODE_SERVING, Outcome, TestCertificateRequest, post};
+use super::cluster::{
+    Cluster, DNS_NAME, NODE_CLIENT, NODE_PART, NODE_SERVING, Outcome, TestCertificateRequest, post,
+};
 use crate::access;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,6 +90,40 @@ async fn serving_certificates_for_foreign_addresses_are_refused() {
         .request_certificate(&access::node(&cluster.api, "ghost"), &unregistered)
         .await;
     assert!(matches!(outcome, Outcome::Pending), "{outcome:?}");
+}
+
+/// The name of a Node may have the form of an address, here that of the Service `kubernetes`.
+#[tokio::test(flavor = "multi_thread")]
+async fn node_name_of_the_form_of_an_address_gives_no_certificate_for_it() {
+    let cluster = Cluster::start().await;
+    let name = "10.96.0.1";
+    cluster.create_node(name, &[]).await;
+    let (user, dns_name) = (format!("system:node:{name}"), format!("{DNS_NAME}{name}"));
+    let request = TestCertificateRequest {
+        name: "address",
+        signer: NODE_SERVING,
+        user: &user,
+        group: "system:nodes",
+        names: &[&dns_name],
+    };
+    let node = access::node(&cluster.api, name);
+    let outcome = cluster.request_certificate(&node, &request).await;
+    let Outcome::Signed(certificate, _) = outcome else {
+        panic!("{outcome:?}");
+    };
+    let block = x509_parser::pem::Pem::iter_from_buffer(certificate.as_bytes())
+        .next()
+        .expect("a PEM block")
+        .expect("a valid PEM block");
+    let certificate = block.parse_x509().expect("a certificate");
+    let names = certificate
+        .subject_alternative_name()
+        .expect("valid extensions")
+        .expect("names");
+    let addresses = names.value.general_names.iter();
+    let mut addresses =
+        addresses.filter(|name| matches!(name, x509_parser::extensions::GeneralName::IPAddress(_)));
+    assert_eq!(addresses.next(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -39,6 +39,9 @@ pub(super) enum Outcome {
     Pending,
 }
 
+/// Beginning of a name that is a DNS name in the request, also if it has the form of an address.
+pub(super) const DNS_NAME: &str = "dns:";
+
 /// Contents of a certificate request.
 pub(super) struct TestCertificateRequest<'w> {
     pub name: &'w str,
@@ -172,9 +175,12 @@ impl Cluster {
         params.subject_alt_names = request
             .names
             .iter()
-            .map(|name| match name.parse() {
-                Ok(address) => SanType::IpAddress(address),
-                Err(_) => SanType::DnsName((*name).try_into().expect("a DNS name")),
+            .map(|name| match (name.parse(), name.strip_prefix(DNS_NAME)) {
+                (Ok(address), _) => SanType::IpAddress(address),
+                (Err(_), dns_name) => {
+                    let dns_name = dns_name.unwrap_or(name);
+                    SanType::DnsName(dns_name.try_into().expect("a DNS name"))
+                }
             })
             .collect();
         let pem = params.serialize_request(&key).and_then(|request| request.pem());

@@ -15,7 +15,7 @@ use crate::wire::{Connection, Wire, head, outward_address};
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// Returns a ServiceAccount token.
-async fn token(admin: &Client) -> String {
+pub(super) async fn token(admin: &Client) -> String {
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
     let response = admin

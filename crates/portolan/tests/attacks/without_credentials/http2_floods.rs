@@ -7,28 +7,13 @@ use serde_json::Value;
 
 use crate::access;
 use crate::support::Api;
-use crate::wire::{Connection, Wire, is_closed};
+use crate::wire::{Connection, END_HEADERS, HEADERS, PREFACE, SETTINGS, Wire, frame, is_closed};
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const HEADERS: u8 = 1;
 const RESET: u8 = 3;
-const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
-const END_HEADERS: u8 = 4;
 /// Limit for the additional memory of the server during a flood.
 const GROWTH_KIB_MAX: u64 = 64 << 10;
-
-fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(content.len())
-        .expect("the length of a frame")
-        .to_be_bytes();
-    let mut frame = length[1..].to_vec();
-    frame.extend([kind, flags]);
-    frame.extend(stream.to_be_bytes());
-    frame.extend(content);
-    frame
-}
 
 /// Returns the header block of a GET request for `/livez` in HPACK.
 fn head() -> Vec<u8> {

@@ -69,7 +69,7 @@ pub(super) fn elements(directions: &[Direction]) -> Batch {
         {
             let key = key(direction);
             let element = Element {
-                timeout_ms: u64::try_from(LISTED_TIME.as_millis()).ok(),
+                timeout_milliseconds: u64::try_from(LISTED_TIME.as_millis()).ok(),
                 ..Element::pair(&key, ElementData::Value(&VALUE))
             };
             list.push(&element);
@@ -130,7 +130,7 @@ fn new_connection_rule(family: Family) -> Rule {
         operation: DynsetOperation::Delete,
         key: START,
         data: value_register(family),
-        timeout_ms: 0,
+        timeout_milliseconds: 0,
     });
     rule(expressions, "another connection with the same addresses")
 }

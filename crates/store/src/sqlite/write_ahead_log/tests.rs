@@ -29,13 +29,13 @@ fn log_grows_in_steps_up_to_its_limit() {
     assert!(log.needs_extension(), "the log has no prepared space");
     let written = length(&path);
     log.extend();
-    assert_eq!(length(&path), written + STEP_BYTES);
+    assert_eq!(length(&path), written + STEP_BYTES_MIN);
     connection
         .execute_batch("INSERT INTO t VALUES (2)")
         .expect("a row");
     assert_eq!(
         length(&path),
-        written + STEP_BYTES,
+        written + STEP_BYTES_MIN,
         "the frame fits the prepared space"
     );
     assert!(!log.needs_extension());
@@ -43,12 +43,21 @@ fn log_grows_in_steps_up_to_its_limit() {
         .execute_batch("PRAGMA wal_autocheckpoint = 0; INSERT INTO t VALUES (zeroblob(5 << 20))")
         .expect("a large row");
     assert!(log.needs_extension(), "the prepared space is used up");
+    let written = length(&path);
     log.extend();
+    assert_eq!(length(&path), written + STEP_BYTES_MAX);
     assert!(!log.needs_extension());
     connection
         .execute_batch("INSERT INTO t VALUES (zeroblob(5 << 20))")
         .expect("a large row");
     assert!(!log.needs_extension(), "the log is longer than its limit");
+}
+
+#[test]
+fn extensions_double_the_log_within_limits() {
+    let steps = [0, 20 << 10, (300 << 10) + 1, 2 << 20, 16 << 20].map(step_bytes);
+    assert_eq!(steps, [256 << 10, 256 << 10, 320 << 10, 2 << 20, 4 << 20]);
+    assert!(steps.iter().all(|step| step.is_multiple_of(BLOCK_BYTES as u64)));
 }
 
 #[test]

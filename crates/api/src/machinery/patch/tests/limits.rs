@@ -251,3 +251,20 @@ fn strategic_patches_with_many_fields_take_linear_time() {
     let unlisted = strategic(fields("$deleteFromPrimitiveList/k", &json!([]), count));
     assert_eq!(unlisted, object);
 }
+
+/// Each item could take the time of the list within the item that it is merged into.
+#[test]
+fn rejects_many_items_with_the_same_key() {
+    let pods = kind::find("", "v1", "pods").expect("the kind Pod");
+    let pod = json!({"spec": {"containers": [{"name": "main", "env": [{"name": "a"}]}]}});
+    let patch = |count: usize| {
+        let item = json!({"name": "main", "env": [{"name": "b"}]});
+        json!({"spec": {"containers": vec![item; count]}}).to_string()
+    };
+    let apply = |count| apply(&pod, patch(count).as_bytes(), PatchFormat::StrategicMerge, pods);
+    let patched = apply(100).expect("a patched Pod");
+    let variables = patched["spec"]["containers"][0]["env"].as_array();
+    assert_eq!(variables.map(Vec::len), Some(2));
+    let error = apply(101).expect_err("too many items");
+    assert_eq!(error.status_code(), 413);
+}

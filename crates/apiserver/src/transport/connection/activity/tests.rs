@@ -35,3 +35,38 @@ fn connection_with_a_watch_is_not_idle() {
         Err(IdleReason::Idle)
     );
 }
+
+#[test]
+fn connection_ends_if_its_client_reads_no_response() {
+    let begin = Instant::now();
+    let activity = Arc::new(Activity::new(begin));
+    let [first, second] = [activity.begin(), activity.begin()];
+    activity.begin_frame(first.number, begin);
+    activity.begin_frame(second.number, begin + 10 * SECOND);
+    assert_eq!(
+        activity.time_left(begin + 30 * SECOND),
+        Ok(UNREAD_TIMEOUT - 30 * SECOND)
+    );
+    // Another response does not extend the time of the first one.
+    activity.end_frame(second.number, begin + 50 * SECOND);
+    assert_eq!(
+        activity.time_left(begin + UNREAD_TIMEOUT),
+        Err(IdleReason::Unread)
+    );
+    activity.end_frame(first.number, begin + UNREAD_TIMEOUT);
+    assert_eq!(activity.time_left(begin + UNREAD_TIMEOUT), Ok(IDLE_TIMEOUT));
+}
+
+#[test]
+fn progress_of_a_response_extends_its_time() {
+    let begin = Instant::now();
+    let activity = Arc::new(Activity::new(begin));
+    let response = activity.begin();
+    activity.begin_frame(response.number, begin);
+    activity.begin_frame(response.number, begin + SECOND);
+    activity.end_frame(response.number, begin + 50 * SECOND);
+    assert_eq!(
+        activity.time_left(begin + UNREAD_TIMEOUT),
+        Ok(UNREAD_TIMEOUT - 10 * SECOND)
+    );
+}

@@ -187,6 +187,7 @@ impl Report {
         }
     }
 
+    /// Adds the state of the announcer, and its problems.
     fn add_announcer(&mut self, local: &Status) {
         let Some(announcer) = &local.announcer else { return };
         let status = &announcer.status;

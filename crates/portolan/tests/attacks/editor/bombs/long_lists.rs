@@ -46,9 +46,8 @@ async fn many_controller_references_have_a_bounded_error() {
     expect_code(&target, OBJECTS, &object, &[413, 422]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn many_verbs_of_a_role_are_checked_in_time() {
-    let target = Target::start().await;
+/// Makes the editor an administrator of its namespace.
+async fn bind_admin(target: &Target) {
     let binding = json!({"metadata": {"name": "admin"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}]});
@@ -57,9 +56,26 @@ async fn many_verbs_of_a_role_are_checked_in_time() {
         .request(Method::POST, BINDINGS, client::JSON, Some(&binding))
         .await;
     bound.expect("a role binding");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_verbs_of_a_role_are_checked_in_time() {
+    let target = Target::start().await;
+    bind_admin(&target).await;
     let verbs: Vec<String> = (0..100_000).map(|number| format!("v{number}")).collect();
     let role = json!({"metadata": {"name": "wide"},
         "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]});
+    expect_code(&target, ROLES, &role, &[403]).await;
+}
+
+/// Each right of the role, of which there are 20,000, would have its own copy of the group.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_group_of_a_role_is_not_copied_for_each_right() {
+    let target = Target::start().await;
+    bind_admin(&target).await;
+    let resources: Vec<String> = (0..20_000).map(|number| format!("r{number}")).collect();
+    let role = json!({"metadata": {"name": "wide"},
+        "rules": [{"apiGroups": ["x".repeat(200_000)], "resources": resources, "verbs": ["get"]}]});
     expect_code(&target, ROLES, &role, &[403]).await;
 }
 
