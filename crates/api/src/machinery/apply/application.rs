@@ -31,16 +31,12 @@ impl Application<'_> {
         };
         let previous = remove(&mut managers, &own);
         let merged = merge::merge(Some(self.live), self.configuration, self.layout);
-        // A merge removes only those fields whose applied value is `null`.
-        let nulls = Comparison::of(self.live, &merged, self.layout)
-            .removed
-            .intersection(&own.fields);
         let object = match &previous {
             Some(previous) => self.prune(&merged, &previous.fields, &own.fields, &managers),
             None => merged,
         };
         let comparison = Comparison::of(self.live, &object, self.layout);
-        let conflicts = release_fields(&mut managers, Some((&own, &nulls)), &comparison, force);
+        let conflicts = release_fields(&mut managers, Some(&own), &comparison, force);
         if !conflicts.is_empty() {
             return Err(conflicts);
         }
@@ -73,20 +69,17 @@ impl Application<'_> {
 }
 
 /// Removes changed fields from the other managers. Without `force`, fields that a manager owns and the change sets
-/// become conflicts, which are returned. `own` is the manager that applies, with the fields that it sets to `null`.
+/// become conflicts, which are returned. `own` is the manager that applies.
 pub(super) fn release_fields(
     managers: &mut Vec<Manager>,
-    own: Option<(&Manager, &FieldSet)>,
+    own: Option<&Manager>,
     comparison: &Comparison,
     force: bool,
 ) -> Vec<Conflict> {
-    let written = match own {
-        Some((_, nulls)) => comparison.written().union(nulls),
-        None => comparison.written(),
-    };
+    let written = comparison.written();
     let mut conflicts = Vec::new();
     for manager in managers.iter_mut() {
-        debug_assert!(own.is_none_or(|(own, _)| !own.is_same(manager)));
+        debug_assert!(own.is_none_or(|own| !own.is_same(manager)));
         let lost = manager.fields.intersection(&written);
         if !lost.is_empty() && !force {
             let max = CONFLICTS_MAX.saturating_sub(conflicts.len());

@@ -18,7 +18,8 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Compares two versions; `null` is equal to absence.
+    /// Compares two versions. As upstream, `null` in the new version is a value: it differs from absence, and an emptied
+    /// object or list is not removed. See `compareWalker` in `structured-merge-diff/typed/compare.go`.
     pub(super) fn of(old: &Value, new: &Value, layout: Layout) -> Comparison {
         let mut comparison = Comparison::default();
         comparison.visit(&mut Vec::new(), layout, Some(old), Some(new));
@@ -60,10 +61,11 @@ impl Comparison {
         new: Option<&Value>,
     ) {
         let keeps_null = self.has_null_times && path.last().is_some_and(is_time);
-        let (old, new) = if keeps_null {
-            (old, new)
-        } else {
+        let ignores_null = !keeps_null && (self.has_null_times || old.is_some_and(Value::is_null));
+        let (old, new) = if ignores_null {
             (present(old), present(new))
+        } else {
+            (old, new)
         };
         let (Some(old_parts), Some(new_parts)) = (parts(layout, old), parts(layout, new)) else {
             return self.record_difference(path, old, new, old != new);
@@ -124,11 +126,11 @@ fn present(value: Option<&Value>) -> Option<&Value> {
     value.filter(|value| !value.is_null())
 }
 
-/// Returns the parts of a value; an absent value has no parts.
+/// Returns the parts of a value; an absent value and `null` have no parts.
 fn parts(layout: Layout, value: Option<&Value>) -> Option<Vec<Part<'_>>> {
     match (layout, value) {
         (Layout::Leaf, _) => None,
-        (_, None) => Some(Vec::new()),
+        (_, None | Some(Value::Null)) => Some(Vec::new()),
         (layout, Some(value)) => layout.parts(value),
     }
 }

@@ -160,6 +160,38 @@ fn null_in_place_of_an_owned_value_conflicts() {
 }
 
 #[test]
+fn null_in_place_of_an_owned_absent_value_conflicts() {
+    let empty = service(json!({"annotations": {}}), json!({}));
+    let mut object = apply_body(None, &empty, "me").expect("applied object");
+    object["metadata"]
+        .as_object_mut()
+        .expect("metadata")
+        .remove("annotations");
+    let theirs = service(json!({"annotations": null}), json!({}));
+    let error = apply_body(Some(&object), &theirs, "other").expect_err("conflict");
+    assert_eq!(
+        error.to_string(),
+        "Apply failed with 1 conflict: conflict with \"me\": .metadata.annotations"
+    );
+}
+
+#[test]
+fn emptied_maps_keep_their_other_owners() {
+    let first = service(json!({"annotations": {"a": "1"}}), json!({}));
+    let object = apply_body(None, &first, "me").expect("applied object");
+    let empty = service(json!({"annotations": {}}), json!({}));
+    let object = apply_body(Some(&object), &empty, "other").expect("no conflict");
+    let object = apply_body(Some(&object), &service(json!({}), json!({})), "me").expect("own fields");
+    let records = records(&object);
+    let others = records.as_array().expect("managed fields").iter();
+    let owned: Vec<&Value> = others
+        .filter(|entry| entry["manager"] == "other")
+        .map(|entry| &entry["fieldsV1"]["f:metadata"])
+        .collect();
+    assert_eq!(owned, [&json!({"f:annotations": {}})]);
+}
+
+#[test]
 fn conflict_message_groups_by_manager() {
     let object =
         apply_body(None, &service(json!({"labels": {"a": "1"}}), json!({})), "me").expect("applied object");
