@@ -151,6 +151,19 @@ async fn lists_of_any_version_are_whole() {
     api.get(&(config_maps("") + query)).await.expect(422);
 }
 
+/// As upstream (`storage/etcd3/store.go`, `GetList` without `Recursive`).
+#[tokio::test]
+async fn pages_of_a_named_object_have_no_next_page() {
+    let api = with_object().await;
+    api.post(&config_maps(""), &config_map("ab", json!({})))
+        .await
+        .expect(201);
+    let query = "?limit=1&fieldSelector=metadata.name%3Da";
+    let page = api.get(&(config_maps("") + query)).await.expect(200);
+    assert_eq!(page["items"].as_array().unwrap().len(), 1);
+    assert_eq!(page["metadata"].get("continue"), None);
+}
+
 #[tokio::test]
 async fn versions_that_are_not_numbers_have_the_failures_of_upstream() {
     let api = with_object().await;

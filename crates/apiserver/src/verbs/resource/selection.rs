@@ -61,6 +61,11 @@ impl Selection {
         })
     }
 
+    /// Returns true if at most one object matches, which its key names.
+    pub(super) fn is_single(&self) -> bool {
+        self.name.is_some() && !self.prefix.ends_with('/')
+    }
+
     /// Returns true if all objects below the prefix match.
     pub(super) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty() && self.name.is_none()
