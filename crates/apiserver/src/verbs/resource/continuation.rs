@@ -64,7 +64,10 @@ impl Continuation {
             is_of_kind.then_some(parsed)
         };
         decode().ok_or_else(|| {
-            Failure::bad_request("continue key is not valid: it is not one that this server gave out")
+            let fault = "it is not one that this server gave out";
+            Failure::bad_request(format!(
+                "invalid continue token: continue key is not valid: {fault}"
+            ))
         })
     }
 }
