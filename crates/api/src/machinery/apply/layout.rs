@@ -152,7 +152,7 @@ impl Layout {
                 Some(value) => Scalar::of(value),
                 None => {
                     // As upstream, whose schema has the zero value as default of each required field.
-                    let field = definition.field(key).ok_or(KeyFault::Absent(*key))?;
+                    let field = definition.field(key).ok_or(KeyFault::Absent(key))?;
                     match field.default {
                         Some(default) => Scalar::Text(default.to_owned()),
                         None => Scalar::of(&scalar::zero(&field.shape)),
@@ -160,7 +160,7 @@ impl Layout {
                 }
             };
             if value.bytes() > KEY_BYTES_MAX {
-                return Err(KeyFault::TooLong(*key));
+                return Err(KeyFault::TooLong(key));
             }
             fields.push(((*key).to_owned(), value));
         }
