@@ -96,7 +96,7 @@ impl Caches {
         if let Some(before) = self.pods.get(&key) {
             pod.share_with(before);
         }
-        let after = self.selectors.matching(&pod.namespace, &pod.labels);
+        let after = self.selectors.matching(pod.namespace(), &pod.labels);
         let Some(before) = self.pods.insert(pod) else {
             return after;
         };
@@ -104,7 +104,7 @@ impl Caches {
         if now.is_some_and(|now| before.is_same_endpoint(now)) {
             return Vec::new();
         }
-        let mut affected = self.selectors.matching(&before.namespace, &before.labels);
+        let mut affected = self.selectors.matching(before.namespace(), &before.labels);
         affected.extend(after);
         affected
     }
@@ -114,7 +114,7 @@ impl Caches {
         let Some(before) = self.pods.remove(key) else {
             return Vec::new();
         };
-        self.selectors.matching(&before.namespace, &before.labels)
+        self.selectors.matching(before.namespace(), &before.labels)
     }
 
     /// Applies a Node. Returns the Services with Pods on it if its zone is new, and Services in topology mode Auto if
@@ -161,7 +161,7 @@ impl Caches {
 
     fn services_on(&self, node: &str) -> Vec<ObjectKey> {
         let pods = self.pods.iter().filter(|pod| *pod.node_name == *node);
-        pods.flat_map(|pod| self.selectors.matching(&pod.namespace, &pod.labels))
+        pods.flat_map(|pod| self.selectors.matching(pod.namespace(), &pod.labels))
             .collect()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use api::object::{Container, Labels, ObjectKey, Pod, PodStatus, Protocol};
+use api::object::{Container, Labels, ObjectKey, Pod, PodStatus, Protocol, TargetRef};
 use jiff::Timestamp;
 
 use super::interner::{Interner, LabelSet};
@@ -12,12 +12,8 @@ use super::interner::{Interner, LabelSet};
 /// common values are shared.
 #[derive(Clone, Debug)]
 pub struct PodFacts {
-    /// Namespace of the Pod.
-    pub namespace: Arc<str>,
-    /// Name of the Pod.
-    pub name: Arc<str>,
-    /// UID of the Pod.
-    pub uid: Arc<str>,
+    /// Reference to the Pod. The endpoints of the Pod share it.
+    pub target: Arc<TargetRef>,
     /// Labels, which Service selectors match.
     pub labels: LabelSet,
     /// Name of the Node; empty if the Pod has none.
@@ -42,7 +38,7 @@ pub struct PodFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// `spec.hostname`.
-    pub name: String,
+    pub name: Arc<str>,
     /// `spec.subdomain`: the name of a headless Service.
     pub subdomain: String,
 }
@@ -65,13 +61,16 @@ impl PodFacts {
         let condition = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind);
         let since = condition("Ready").and_then(|ready| ready.last_transition_time.as_deref());
         let host = Host {
-            name: spec.hostname.clone(),
+            name: spec.hostname.as_str().into(),
             subdomain: spec.subdomain.clone(),
         };
         Self {
-            namespace: interner.text(&pod.metadata.namespace),
-            name: pod.metadata.name.as_str().into(),
-            uid: pod.metadata.uid.as_str().into(),
+            target: Arc::new(TargetRef {
+                kind: interner.text("Pod"),
+                namespace: interner.text(&pod.metadata.namespace),
+                name: pod.metadata.name.as_str().into(),
+                uid: pod.metadata.uid.as_str().into(),
+            }),
             labels: interner.labels(&pod.metadata.labels),
             node_name: interner.text(&spec.node_name),
             host: (!host.name.is_empty()).then(|| Box::new(host)),
@@ -84,17 +83,27 @@ impl PodFacts {
         }
     }
 
+    /// Returns the namespace.
+    pub fn namespace(&self) -> &Arc<str> {
+        &self.target.namespace
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.target.name
+    }
+
     /// Returns namespace and name.
     pub fn key(&self) -> ObjectKey {
         ObjectKey {
-            namespace: Arc::clone(&self.namespace),
-            name: Arc::clone(&self.name),
+            namespace: Arc::clone(self.namespace()),
+            name: Arc::clone(self.name()),
         }
     }
 
     /// Returns true if both Pods result in the same endpoint (EPS-24).
     pub fn is_same_endpoint(&self, other: &Self) -> bool {
-        self.uid == other.uid
+        self.target.uid == other.target.uid
             && self.labels == other.labels
             && self.node_name == other.node_name
             && self.host == other.host
@@ -206,7 +215,7 @@ impl Pods {
                 self.by_label
                     .entry(label)
                     .or_default()
-                    .insert(Arc::clone(&pod.name));
+                    .insert(Arc::clone(pod.name()));
             }
         }
     }
@@ -266,14 +275,14 @@ impl Pods {
 
     /// Adds a Pod to the index, under the labels whose keys selectors use.
     fn add_labels(&mut self, pod: &PodFacts) {
-        let Some(keys) = self.selected_keys.get(&pod.namespace) else {
+        let Some(keys) = self.selected_keys.get(pod.namespace()) else {
             return;
         };
         for label in labels_of(pod).filter(|label| keys.contains_key(&label.key)) {
             self.by_label
                 .entry(label)
                 .or_default()
-                .insert(Arc::clone(&pod.name));
+                .insert(Arc::clone(pod.name()));
         }
     }
 
@@ -281,7 +290,7 @@ impl Pods {
     fn remove_labels(&mut self, pod: &PodFacts) {
         for label in labels_of(pod) {
             if let Some(names) = self.by_label.get_mut(&label) {
-                names.remove(&pod.name);
+                names.remove(pod.name());
                 if names.is_empty() {
                     self.by_label.remove(&label);
                 }
@@ -300,14 +309,14 @@ fn in_namespace<'a>(
         name: "".into(),
     };
     let pods = by_key.range(first..).map(|(_, pod)| pod.as_ref());
-    pods.take_while(move |pod| pod.namespace == *namespace)
+    pods.take_while(move |pod| pod.namespace() == namespace)
 }
 
 /// Returns the label of a Pod with this key.
 fn label_with_key(pod: &PodFacts, label_key: &str) -> Option<NamespacedLabel> {
     let (key, value) = pod.labels.label(label_key)?;
     Some(NamespacedLabel {
-        namespace: Arc::clone(&pod.namespace),
+        namespace: Arc::clone(pod.namespace()),
         key: Arc::clone(key),
         value: Arc::clone(value),
     })
@@ -316,7 +325,7 @@ fn label_with_key(pod: &PodFacts, label_key: &str) -> Option<NamespacedLabel> {
 /// Iterates over the labels of a Pod.
 fn labels_of(pod: &PodFacts) -> impl Iterator<Item = NamespacedLabel> {
     pod.labels.iter().map(|(key, value)| NamespacedLabel {
-        namespace: Arc::clone(&pod.namespace),
+        namespace: Arc::clone(pod.namespace()),
         key: Arc::clone(key),
         value: Arc::clone(value),
     })

@@ -29,7 +29,7 @@ impl TriggerTimes {
     pub fn advance(&mut self, service: &Service, pods: &[&PodFacts]) -> Option<Timestamp> {
         let created = service.metadata.creation_timestamp.as_ref();
         let created: Option<Timestamp> = created.and_then(|time| time.parse().ok());
-        let timed = |pod: &&PodFacts| Some((Arc::clone(&pod.name), pod.ready_since?));
+        let timed = |pod: &&PodFacts| Some((Arc::clone(pod.name()), pod.ready_since?));
         let now = ServiceState {
             service_created: created,
             pods: pods.iter().filter_map(timed).collect(),
