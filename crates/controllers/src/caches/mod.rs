@@ -1,6 +1,7 @@
 //! Caches of the endpoint controllers, indexed for their queries.
 
 pub(crate) mod interner;
+mod keyed_set;
 mod nodes;
 mod object_cache;
 mod pending_writes;
@@ -22,6 +23,7 @@ use self::pods::INDEXED_KEYS_MAX;
 use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
 pub(crate) use interner::Shared;
+pub(crate) use keyed_set::{Keyed, KeyedSet};
 pub(crate) use nodes::NodeFacts;
 pub(crate) use object_cache::{Cached, ObjectCache};
 pub(crate) use pods::{PodFacts, Pods};
@@ -33,8 +35,7 @@ pub(crate) use uid::Uid;
 /// Objects that the endpoint controllers read. Methods that apply a change return the affected Services.
 #[derive(Default)]
 pub(crate) struct Caches {
-    /// Services by key. Boxed: a node of the map has room for eleven Services, of which it uses about half.
-    services: BTreeMap<ObjectKey, Box<Service>>,
+    services: KeyedSet<Service>,
     /// Pods, indexed by label.
     pub pods: Pods,
     /// Facts about each Node, by name.
@@ -54,7 +55,7 @@ pub(crate) struct Caches {
 impl Caches {
     /// Returns the Service with this key.
     pub(crate) fn service(&self, key: &ObjectKey) -> Option<&Service> {
-        self.services.get(key).map(Box::as_ref)
+        self.services.get(key)
     }
 
     /// Applies a Service; returns true if anything changed that its slices depend on.
@@ -70,7 +71,7 @@ impl Caches {
             self.index_selector(&key.namespace, &service.spec.selector);
             self.unindex_selector(&key.namespace, selector_before);
         }
-        let before = self.services.insert(key.clone(), Box::new(service));
+        let before = self.services.insert(service);
         let (Some(before), Some(now)) = (before, self.services.get(&key)) else {
             return true;
         };
@@ -155,8 +156,8 @@ impl Caches {
             return Vec::new();
         }
         self.zone_cpus = cpus;
-        let auto = self.services.iter().filter(|(_, service)| is_auto(service));
-        auto.map(|(key, _)| key.clone()).collect()
+        let auto = self.services.iter().filter(|service| is_auto(service));
+        auto.map(|service| service.metadata.key()).collect()
     }
 
     fn services_on(&self, node: &str) -> Vec<ObjectKey> {

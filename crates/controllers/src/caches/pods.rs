@@ -1,12 +1,13 @@
 //! Pods by key and by label, reduced to the fields that the endpoint controllers read.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use api::object::{Container, Labels, ObjectKey, Pod, PodStatus, Protocol, TargetRef};
 use jiff::Timestamp;
 
 use super::interner::{Interner, LabelSet};
+use super::keyed_set::{Keyed, KeyedSet};
 
 /// The fields of a Pod that the endpoint controllers read. There may be hundreds of thousands of Pods, so
 /// common values are shared.
@@ -115,6 +116,12 @@ impl PodFacts {
     }
 }
 
+impl Keyed for PodFacts {
+    fn key_texts(&self) -> (&str, &str) {
+        (self.namespace(), self.name())
+    }
+}
+
 /// Returns the addresses in canonical form, the only one that the API server accepts in slices.
 fn addresses_of(status: &PodStatus) -> Box<[Arc<str>]> {
     let canonical = |text: &str| {
@@ -155,8 +162,7 @@ pub(super) struct NamespacedLabel {
 /// A cache of Pods with an index by the labels that selectors use.
 #[derive(Debug, Default)]
 pub(crate) struct Pods {
-    /// Boxed: a node of the map has room for eleven Pods, of which it uses about half.
-    by_key: BTreeMap<ObjectKey, Box<PodFacts>>,
+    by_key: KeyedSet<PodFacts>,
     /// Names of Pods by label, for the label keys that selectors use.
     by_label: HashMap<NamespacedLabel, BTreeSet<Arc<str>>>,
     /// Label keys that selectors of a namespace use, with the number of selectors.
@@ -171,35 +177,34 @@ pub(super) const INDEXED_KEYS_MAX: usize = 4;
 impl Pods {
     /// Adds or replaces a Pod; returns the previous one.
     pub(crate) fn insert(&mut self, pod: PodFacts) -> Option<PodFacts> {
-        let key = pod.key();
-        let before = self.by_key.get(&key);
-        if before.is_none_or(|before| before.labels != pod.labels) {
-            if let Some(before) = self.by_key.remove(&key) {
-                self.remove_labels(&before);
-                self.add_labels(&pod);
-                self.by_key.insert(key, Box::new(pod));
-                return Some(*before);
-            }
-            self.add_labels(&pod);
+        let before = self.by_key.named(pod.namespace(), pod.name());
+        if before.is_some_and(|before| before.labels == pod.labels) {
+            return self.by_key.insert(pod);
         }
-        self.by_key.insert(key, Box::new(pod)).map(|before| *before)
+        let before = self.by_key.remove(&pod.key());
+        if let Some(before) = &before {
+            self.remove_labels(before);
+        }
+        self.add_labels(&pod);
+        self.by_key.insert(pod);
+        before
     }
 
     /// Removes and returns a Pod.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<PodFacts> {
         let pod = self.by_key.remove(key)?;
         self.remove_labels(&pod);
-        Some(*pod)
+        Some(pod)
     }
 
     /// Returns the Pod with this key.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&PodFacts> {
-        self.by_key.get(key).map(Box::as_ref)
+        self.by_key.get(key)
     }
 
     /// Iterates over all Pods.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &PodFacts> {
-        self.by_key.values().map(Box::as_ref)
+        self.by_key.iter()
     }
 
     /// Counts a selector of the namespace that uses this label key, and indexes the Pods of the namespace by it.
@@ -210,7 +215,7 @@ impl Pods {
         if *count > 1 {
             return;
         }
-        for pod in in_namespace(&self.by_key, namespace) {
+        for pod in self.by_key.in_namespace(namespace) {
             if let Some(label) = label_with_key(pod, label_key) {
                 self.by_label
                     .entry(label)
@@ -236,7 +241,7 @@ impl Pods {
         if keys.is_empty() {
             self.selected_keys.remove(namespace);
         }
-        for pod in in_namespace(&self.by_key, namespace) {
+        for pod in self.by_key.in_namespace(namespace) {
             if let Some(label) = label_with_key(pod, label_key) {
                 self.by_label.remove(&label);
             }
@@ -262,13 +267,9 @@ impl Pods {
         let Some(Some((label, names))) = rarest else {
             return Vec::new();
         };
-        let key = |name: &Arc<str>| ObjectKey {
-            namespace: Arc::clone(&label.namespace),
-            name: Arc::clone(name),
-        };
         names
             .iter()
-            .filter_map(|name| self.get(&key(name)))
+            .filter_map(|name| self.by_key.named(&label.namespace, name))
             .filter(|pod| pod.labels.is_selected_by(selector))
             .collect()
     }
@@ -297,19 +298,6 @@ impl Pods {
             }
         }
     }
-}
-
-/// Iterates over the Pods of a namespace.
-fn in_namespace<'a>(
-    by_key: &'a BTreeMap<ObjectKey, Box<PodFacts>>,
-    namespace: &'a Arc<str>,
-) -> impl Iterator<Item = &'a PodFacts> {
-    let first = ObjectKey {
-        namespace: Arc::clone(namespace),
-        name: "".into(),
-    };
-    let pods = by_key.range(first..).map(|(_, pod)| pod.as_ref());
-    pods.take_while(move |pod| pod.namespace() == namespace)
 }
 
 /// Returns the label of a Pod with this key.

@@ -12,7 +12,7 @@ use api::pod::RequestedHostPort;
 use super::affinity::PodTerm;
 use super::pod::{SchedulePod, SchedulePort};
 use super::resources::Resources;
-use crate::caches::{Cached, Shared, Uid};
+use crate::caches::{Cached, Keyed, Shared, Uid};
 
 /// A Pod in the cache of the scheduler.
 #[derive(Clone, Debug)]
@@ -76,9 +76,15 @@ impl CachedPod {
         self.unplaced.as_deref()
     }
 
-    /// Shares the key with an earlier state of the Pod. Maps keep their first key.
+    /// Shares the key with an earlier state of the Pod. Indexes keep their first key.
     pub(super) fn share_key_with(&mut self, before: &Self) {
         self.facts.key = before.facts.key.clone();
+    }
+}
+
+impl Keyed for CachedPod {
+    fn key_texts(&self) -> (&str, &str) {
+        (&self.facts.key.namespace, &self.facts.key.name)
     }
 }
 

@@ -8,7 +8,7 @@ use api::pod::MIRROR_ANNOTATION;
 use jiff::Timestamp;
 
 use super::pod::EvictionPod;
-use crate::caches::{Cached, Shared, Uid};
+use crate::caches::{Cached, Keyed, Shared, Uid};
 use crate::scheduler::Toleration;
 
 /// The fields of a Pod that decide about its eviction, and those that name the Pod.
@@ -62,9 +62,15 @@ impl CachedPod {
         }
     }
 
-    /// Shares the key with an earlier state of the Pod. Maps keep their first key.
+    /// Shares the key with an earlier state of the Pod. Indexes keep their first key.
     pub(super) fn share_key_with(&mut self, before: &Self) {
         self.key = before.key.clone();
+    }
+}
+
+impl Keyed for CachedPod {
+    fn key_texts(&self) -> (&str, &str) {
+        (&self.key.namespace, &self.key.name)
     }
 }
 
