@@ -1,11 +1,12 @@
 //! Pods by key and by label, reduced to the fields that the endpoint controllers read.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::object::{Container, Labels, ObjectKey, Pod, PodStatus, Protocol, TargetRef};
 use jiff::Timestamp;
 
+use super::compact_set::CompactSet;
 use super::interner::{Interner, LabelSet};
 use super::keyed_set::{Keyed, KeyedSet};
 
@@ -164,7 +165,7 @@ pub(super) struct NamespacedLabel {
 pub(crate) struct Pods {
     by_key: KeyedSet<PodFacts>,
     /// Names of Pods by label, for the label keys that selectors use.
-    by_label: HashMap<NamespacedLabel, BTreeSet<Arc<str>>>,
+    by_label: HashMap<NamespacedLabel, CompactSet<Arc<str>>>,
     /// Label keys that selectors of a namespace use, with the number of selectors.
     selected_keys: HashMap<Arc<str>, HashMap<Arc<str>, usize>>,
 }
