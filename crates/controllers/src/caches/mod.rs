@@ -22,6 +22,7 @@ use self::pods::INDEXED_KEYS_MAX;
 
 use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
+pub(crate) use compact_set::CompactSet;
 pub(crate) use interner::Shared;
 pub(crate) use keyed_set::{Keyed, KeyedSet};
 pub(crate) use nodes::NodeFacts;
