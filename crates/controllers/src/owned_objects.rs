@@ -89,7 +89,7 @@ impl<T: Resource> OwnedObjects<T> {
         let before: BTreeMap<ObjectKey, Option<String>> = self
             .objects
             .iter()
-            .map(|(key, object)| (key.clone(), owner_of(object)))
+            .map(|object| (object.metadata().key(), owner_of(object)))
             .collect();
         let deleted = self.objects.complete_list(revision);
         deleted
@@ -121,10 +121,7 @@ impl<T: Resource> OwnedObjects<T> {
     }
 
     /// Iterates over the objects of a namespace in the order of their names.
-    pub(crate) fn in_namespace<'a>(
-        &'a self,
-        namespace: &'a str,
-    ) -> impl Iterator<Item = (&'a ObjectKey, &'a T)> {
+    pub(crate) fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a T> {
         self.objects.in_namespace(namespace)
     }
 

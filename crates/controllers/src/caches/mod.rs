@@ -1,6 +1,8 @@
 //! Caches of the endpoint controllers, indexed for their queries.
 
+mod compact_set;
 pub(crate) mod interner;
+mod keyed_set;
 mod nodes;
 mod object_cache;
 mod pending_writes;
@@ -8,11 +10,11 @@ pub(crate) mod pods;
 mod selectors;
 mod shared_texts;
 mod slices;
+mod time;
 mod tombstones;
 mod uid;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use api::object::{Endpoints, Labels, Node, ObjectKey, Pod, Service};
 
@@ -21,20 +23,22 @@ use self::pods::INDEXED_KEYS_MAX;
 
 use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
+pub(crate) use compact_set::CompactSet;
 pub(crate) use interner::Shared;
+pub(crate) use keyed_set::{Keyed, KeyedSet};
 pub(crate) use nodes::NodeFacts;
 pub(crate) use object_cache::{Cached, ObjectCache};
 pub(crate) use pods::{PodFacts, Pods};
 pub(crate) use selectors::Selectors;
 pub(crate) use slices::SliceCache;
+pub(crate) use time::Time;
 pub(crate) use tombstones::Tombstones;
 pub(crate) use uid::Uid;
 
 /// Objects that the endpoint controllers read. Methods that apply a change return the affected Services.
 #[derive(Default)]
 pub(crate) struct Caches {
-    /// Services by key. Boxed: a node of the map has room for eleven Services, of which it uses about half.
-    services: BTreeMap<ObjectKey, Box<Service>>,
+    services: KeyedSet<Service>,
     /// Pods, indexed by label.
     pub pods: Pods,
     /// Facts about each Node, by name.
@@ -54,7 +58,7 @@ pub(crate) struct Caches {
 impl Caches {
     /// Returns the Service with this key.
     pub(crate) fn service(&self, key: &ObjectKey) -> Option<&Service> {
-        self.services.get(key).map(Box::as_ref)
+        self.services.get(key)
     }
 
     /// Applies a Service; returns true if anything changed that its slices depend on.
@@ -65,12 +69,13 @@ impl Caches {
         service.metadata.annotations = annotations;
         service.status = Default::default();
         let key = service.metadata.key();
-        let selector_before = self.selectors.set(&key, &service.spec.selector);
-        if selector_before.as_ref() != Some(&service.spec.selector) {
-            self.index_selector(&key.namespace, &service.spec.selector);
-            self.unindex_selector(&key.namespace, selector_before);
+        let selector = &service.spec.selector;
+        let before = self.service(&key).map(|before| &before.spec.selector);
+        if before != Some(selector) {
+            let before = before.cloned().unwrap_or_default();
+            self.replace_selector(&key, &before, selector);
         }
-        let before = self.services.insert(key.clone(), Box::new(service));
+        let before = self.services.insert(service);
         let (Some(before), Some(now)) = (before, self.services.get(&key)) else {
             return true;
         };
@@ -83,9 +88,9 @@ impl Caches {
 
     /// Removes a Service.
     pub(crate) fn remove_service(&mut self, key: &ObjectKey) {
-        self.services.remove(key);
-        let selector = self.selectors.remove(key);
-        self.unindex_selector(&key.namespace, selector);
+        if let Some(before) = self.services.remove(key) {
+            self.replace_selector(key, &before.spec.selector, &Labels::new());
+        }
     }
 
     /// Applies a Pod; returns the Services that select it now or selected it before, if its endpoints change
@@ -96,7 +101,7 @@ impl Caches {
         if let Some(before) = self.pods.get(&key) {
             pod.share_with(before);
         }
-        let after = self.selectors.matching(&pod.namespace, &pod.labels);
+        let after = self.services_of(&pod);
         let Some(before) = self.pods.insert(pod) else {
             return after;
         };
@@ -104,7 +109,7 @@ impl Caches {
         if now.is_some_and(|now| before.is_same_endpoint(now)) {
             return Vec::new();
         }
-        let mut affected = self.selectors.matching(&before.namespace, &before.labels);
+        let mut affected = self.services_of(&before);
         affected.extend(after);
         affected
     }
@@ -114,7 +119,7 @@ impl Caches {
         let Some(before) = self.pods.remove(key) else {
             return Vec::new();
         };
-        self.selectors.matching(&before.namespace, &before.labels)
+        self.services_of(&before)
     }
 
     /// Applies a Node. Returns the Services with Pods on it if its zone is new, and Services in topology mode Auto if
@@ -155,30 +160,33 @@ impl Caches {
             return Vec::new();
         }
         self.zone_cpus = cpus;
-        let auto = self.services.iter().filter(|(_, service)| is_auto(service));
-        auto.map(|(key, _)| key.clone()).collect()
+        let auto = self.services.iter().filter(|service| is_auto(service));
+        auto.map(|service| service.metadata.key()).collect()
     }
 
     fn services_on(&self, node: &str) -> Vec<ObjectKey> {
         let pods = self.pods.iter().filter(|pod| *pod.node_name == *node);
-        pods.flat_map(|pod| self.selectors.matching(&pod.namespace, &pod.labels))
-            .collect()
+        pods.flat_map(|pod| self.services_of(pod)).collect()
     }
 
-    /// Indexes Pods by the first keys of a selector.
-    fn index_selector(&mut self, namespace: &Arc<str>, selector: &Labels) {
-        for key in selector.keys().take(INDEXED_KEYS_MAX) {
+    /// Replaces the selector of a Service in the index of Services, and the index of Pods by its first keys.
+    fn replace_selector(&mut self, service: &ObjectKey, before: &Labels, now: &Labels) {
+        self.selectors.remove(service, before, &mut self.interner);
+        self.selectors.add(service, now, &mut self.interner);
+        for key in now.keys().take(INDEXED_KEYS_MAX) {
             let key = self.interner.text(key);
-            self.pods.add_selector_key(namespace, &key);
+            self.pods.add_selector_key(&service.namespace, &key);
+        }
+        for key in before.keys().take(INDEXED_KEYS_MAX) {
+            let key = self.interner.text(key);
+            self.pods.remove_selector_key(&service.namespace, &key);
         }
     }
 
-    fn unindex_selector(&mut self, namespace: &Arc<str>, selector: Option<Labels>) {
-        let Some(selector) = selector else { return };
-        for key in selector.keys().take(INDEXED_KEYS_MAX) {
-            let key = self.interner.text(key);
-            self.pods.remove_selector_key(namespace, &key);
-        }
+    /// Returns the Services that select a Pod.
+    fn services_of(&self, pod: &PodFacts) -> Vec<ObjectKey> {
+        self.selectors
+            .matching(&self.services, pod.namespace(), &pod.labels)
     }
 }
 

@@ -1,14 +1,14 @@
 //! A cache of objects by key that is never older than this process's own writes.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use api::object::{ObjectKey, ObjectMeta, Resource};
 
+use super::keyed_set::{Keyed, KeyedSet};
 use super::pending_writes::{PendingWrites, version};
 
 /// An object of an [`ObjectCache`]: a view of the API, or a smaller type with a part of its fields.
-pub(crate) trait Cached {
+pub(crate) trait Cached: Keyed {
     /// Returns the namespace and name.
     fn key(&self) -> ObjectKey;
     /// Returns the UID.
@@ -34,15 +34,14 @@ impl<T: Resource> Cached for T {
 /// A cache of one kind. Responses to writes and reads update it at once; older watch events are dropped. See
 /// [`super::pending_writes`].
 pub(crate) struct ObjectCache<T> {
-    /// Boxed: a node of the map has room for eleven objects, of which it uses about half.
-    by_key: BTreeMap<ObjectKey, Box<T>>,
+    objects: KeyedSet<T>,
     pending: PendingWrites,
 }
 
 impl<T> Default for ObjectCache<T> {
     fn default() -> Self {
         Self {
-            by_key: BTreeMap::new(),
+            objects: KeyedSet::default(),
             pending: PendingWrites::default(),
         }
     }
@@ -53,7 +52,7 @@ impl<T: Cached> ObjectCache<T> {
     pub(crate) fn apply(&mut self, object: T) -> bool {
         let key = object.key();
         self.pending.observe(&key, object.version());
-        self.insert(key, object)
+        self.insert(&key, object)
     }
 
     /// Applies a deletion from the watch; returns true if the object was cached.
@@ -71,7 +70,7 @@ impl<T: Cached> ObjectCache<T> {
     /// Applies an object from a response; returns true if it is newer than the cached one.
     pub(crate) fn apply_response(&mut self, object: T) -> bool {
         let (key, version) = (object.key(), object.version());
-        let is_newer = self.insert(key.clone(), object);
+        let is_newer = self.insert(&key, object);
         if is_newer {
             self.pending.add(key, version);
         }
@@ -82,7 +81,7 @@ impl<T: Cached> ObjectCache<T> {
     pub(crate) fn confirm_deletion(&mut self, meta: &ObjectMeta) {
         let key = meta.key();
         if self.get(&key).is_some_and(|cached| cached.uid() == meta.uid) {
-            self.by_key.remove(&key);
+            self.objects.remove(&key);
         }
         self.pending.mark_deleted(&key, &meta.uid);
     }
@@ -98,37 +97,32 @@ impl<T: Cached> ObjectCache<T> {
 
     /// Returns the object with this key.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&T> {
-        self.by_key.get(key).map(Box::as_ref)
+        self.objects.get(key)
     }
 
     /// Iterates over all objects in the order of their keys.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &T)> {
-        self.by_key.iter().map(|(key, object)| (key, &**object))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.objects.iter()
     }
 
     /// Iterates over the objects of a namespace in the order of their names.
-    pub(crate) fn in_namespace<'a>(
-        &'a self,
-        namespace: &'a str,
-    ) -> impl Iterator<Item = (&'a ObjectKey, &'a T)> {
-        let all = self.by_key.range(ObjectKey::new(namespace, "")..);
-        let own = all.take_while(move |(key, _)| &*key.namespace == namespace);
-        own.map(|(key, object)| (key, &**object))
+    pub(crate) fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a T> {
+        self.objects.in_namespace(namespace)
     }
 
-    fn insert(&mut self, key: ObjectKey, object: T) -> bool {
-        let cached = self.get(&key);
+    fn insert(&mut self, key: &ObjectKey, object: T) -> bool {
+        let cached = self.get(key);
         if self.pending.is_deleted(&object.uid())
             || cached.is_some_and(|cached| cached.version() >= object.version())
         {
             return false;
         }
-        self.by_key.insert(key, Box::new(object));
+        self.objects.insert(object);
         true
     }
 
     fn discard(&mut self, key: &ObjectKey) -> bool {
-        let Some(gone) = self.by_key.remove(key) else {
+        let Some(gone) = self.objects.remove(key) else {
             return false;
         };
         self.pending.mark_deleted(key, &gone.uid());

@@ -1,23 +1,21 @@
 //! Pods by key and by label, reduced to the fields that the endpoint controllers read.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use api::object::{Container, Labels, ObjectKey, Pod, PodStatus, Protocol};
-use jiff::Timestamp;
+use api::object::{Container, Labels, ObjectKey, Pod, PodStatus, Protocol, TargetRef};
 
+use super::compact_set::CompactSet;
 use super::interner::{Interner, LabelSet};
+use super::keyed_set::{Keyed, KeyedSet};
+use super::time::Time;
 
 /// The fields of a Pod that the endpoint controllers read. There may be hundreds of thousands of Pods, so
 /// common values are shared.
 #[derive(Clone, Debug)]
 pub struct PodFacts {
-    /// Namespace of the Pod.
-    pub namespace: Arc<str>,
-    /// Name of the Pod.
-    pub name: Arc<str>,
-    /// UID of the Pod.
-    pub uid: Arc<str>,
+    /// Reference to the Pod. The endpoints of the Pod share it.
+    pub target: Arc<TargetRef>,
     /// Labels, which Service selectors match.
     pub labels: LabelSet,
     /// Name of the Node; empty if the Pod has none.
@@ -29,7 +27,7 @@ pub struct PodFacts {
     /// Named container ports; those of restartable init containers come last (EPC-06).
     pub ports: Arc<[NamedPort]>,
     /// Last transition of the condition Ready.
-    pub ready_since: Option<Timestamp>,
+    pub ready_since: Option<Time>,
     /// True if the condition Ready is true.
     pub is_ready: bool,
     /// True if the Pod has succeeded or failed.
@@ -42,7 +40,7 @@ pub struct PodFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// `spec.hostname`.
-    pub name: String,
+    pub name: Arc<str>,
     /// `spec.subdomain`: the name of a headless Service.
     pub subdomain: String,
 }
@@ -65,36 +63,49 @@ impl PodFacts {
         let condition = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind);
         let since = condition("Ready").and_then(|ready| ready.last_transition_time.as_deref());
         let host = Host {
-            name: spec.hostname.clone(),
+            name: spec.hostname.as_str().into(),
             subdomain: spec.subdomain.clone(),
         };
         Self {
-            namespace: interner.text(&pod.metadata.namespace),
-            name: pod.metadata.name.as_str().into(),
-            uid: pod.metadata.uid.as_str().into(),
+            target: Arc::new(TargetRef {
+                kind: interner.text("Pod"),
+                namespace: interner.text(&pod.metadata.namespace),
+                name: pod.metadata.name.as_str().into(),
+                uid: pod.metadata.uid.as_str().into(),
+            }),
             labels: interner.labels(&pod.metadata.labels),
             node_name: interner.text(&spec.node_name),
             host: (!host.name.is_empty()).then(|| Box::new(host)),
             addresses: addresses_of(status),
             ports: interner.ports(ports_of(pod)),
-            ready_since: since.and_then(|since| since.parse().ok()),
+            ready_since: since.and_then(Time::parse),
             is_ready: pod.is_ready(),
             is_finished: pod.is_finished(),
             is_terminating: pod.is_terminating(),
         }
     }
 
+    /// Returns the namespace.
+    pub fn namespace(&self) -> &Arc<str> {
+        &self.target.namespace
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.target.name
+    }
+
     /// Returns namespace and name.
     pub fn key(&self) -> ObjectKey {
         ObjectKey {
-            namespace: Arc::clone(&self.namespace),
-            name: Arc::clone(&self.name),
+            namespace: Arc::clone(self.namespace()),
+            name: Arc::clone(self.name()),
         }
     }
 
     /// Returns true if both Pods result in the same endpoint (EPS-24).
     pub fn is_same_endpoint(&self, other: &Self) -> bool {
-        self.uid == other.uid
+        self.target.uid == other.target.uid
             && self.labels == other.labels
             && self.node_name == other.node_name
             && self.host == other.host
@@ -103,6 +114,12 @@ impl PodFacts {
             && self.is_ready == other.is_ready
             && self.is_finished == other.is_finished
             && self.is_terminating == other.is_terminating
+    }
+}
+
+impl Keyed for PodFacts {
+    fn key_texts(&self) -> (&str, &str) {
+        (self.namespace(), self.name())
     }
 }
 
@@ -146,10 +163,9 @@ pub(super) struct NamespacedLabel {
 /// A cache of Pods with an index by the labels that selectors use.
 #[derive(Debug, Default)]
 pub(crate) struct Pods {
-    /// Boxed: a node of the map has room for eleven Pods, of which it uses about half.
-    by_key: BTreeMap<ObjectKey, Box<PodFacts>>,
+    by_key: KeyedSet<PodFacts>,
     /// Names of Pods by label, for the label keys that selectors use.
-    by_label: HashMap<NamespacedLabel, BTreeSet<Arc<str>>>,
+    by_label: HashMap<NamespacedLabel, CompactSet<Arc<str>>>,
     /// Label keys that selectors of a namespace use, with the number of selectors.
     selected_keys: HashMap<Arc<str>, HashMap<Arc<str>, usize>>,
 }
@@ -162,35 +178,34 @@ pub(super) const INDEXED_KEYS_MAX: usize = 4;
 impl Pods {
     /// Adds or replaces a Pod; returns the previous one.
     pub(crate) fn insert(&mut self, pod: PodFacts) -> Option<PodFacts> {
-        let key = pod.key();
-        let before = self.by_key.get(&key);
-        if before.is_none_or(|before| before.labels != pod.labels) {
-            if let Some(before) = self.by_key.remove(&key) {
-                self.remove_labels(&before);
-                self.add_labels(&pod);
-                self.by_key.insert(key, Box::new(pod));
-                return Some(*before);
-            }
-            self.add_labels(&pod);
+        let before = self.by_key.named(pod.namespace(), pod.name());
+        if before.is_some_and(|before| before.labels == pod.labels) {
+            return self.by_key.insert(pod);
         }
-        self.by_key.insert(key, Box::new(pod)).map(|before| *before)
+        let before = self.by_key.remove(&pod.key());
+        if let Some(before) = &before {
+            self.remove_labels(before);
+        }
+        self.add_labels(&pod);
+        self.by_key.insert(pod);
+        before
     }
 
     /// Removes and returns a Pod.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<PodFacts> {
         let pod = self.by_key.remove(key)?;
         self.remove_labels(&pod);
-        Some(*pod)
+        Some(pod)
     }
 
     /// Returns the Pod with this key.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&PodFacts> {
-        self.by_key.get(key).map(Box::as_ref)
+        self.by_key.get(key)
     }
 
     /// Iterates over all Pods.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &PodFacts> {
-        self.by_key.values().map(Box::as_ref)
+        self.by_key.iter()
     }
 
     /// Counts a selector of the namespace that uses this label key, and indexes the Pods of the namespace by it.
@@ -201,12 +216,12 @@ impl Pods {
         if *count > 1 {
             return;
         }
-        for pod in in_namespace(&self.by_key, namespace) {
+        for pod in self.by_key.in_namespace(namespace) {
             if let Some(label) = label_with_key(pod, label_key) {
                 self.by_label
                     .entry(label)
                     .or_default()
-                    .insert(Arc::clone(&pod.name));
+                    .insert(Arc::clone(pod.name()));
             }
         }
     }
@@ -227,7 +242,7 @@ impl Pods {
         if keys.is_empty() {
             self.selected_keys.remove(namespace);
         }
-        for pod in in_namespace(&self.by_key, namespace) {
+        for pod in self.by_key.in_namespace(namespace) {
             if let Some(label) = label_with_key(pod, label_key) {
                 self.by_label.remove(&label);
             }
@@ -253,27 +268,23 @@ impl Pods {
         let Some(Some((label, names))) = rarest else {
             return Vec::new();
         };
-        let key = |name: &Arc<str>| ObjectKey {
-            namespace: Arc::clone(&label.namespace),
-            name: Arc::clone(name),
-        };
         names
             .iter()
-            .filter_map(|name| self.get(&key(name)))
+            .filter_map(|name| self.by_key.named(&label.namespace, name))
             .filter(|pod| pod.labels.is_selected_by(selector))
             .collect()
     }
 
     /// Adds a Pod to the index, under the labels whose keys selectors use.
     fn add_labels(&mut self, pod: &PodFacts) {
-        let Some(keys) = self.selected_keys.get(&pod.namespace) else {
+        let Some(keys) = self.selected_keys.get(pod.namespace()) else {
             return;
         };
         for label in labels_of(pod).filter(|label| keys.contains_key(&label.key)) {
             self.by_label
                 .entry(label)
                 .or_default()
-                .insert(Arc::clone(&pod.name));
+                .insert(Arc::clone(pod.name()));
         }
     }
 
@@ -281,7 +292,7 @@ impl Pods {
     fn remove_labels(&mut self, pod: &PodFacts) {
         for label in labels_of(pod) {
             if let Some(names) = self.by_label.get_mut(&label) {
-                names.remove(&pod.name);
+                names.remove(pod.name());
                 if names.is_empty() {
                     self.by_label.remove(&label);
                 }
@@ -290,24 +301,11 @@ impl Pods {
     }
 }
 
-/// Iterates over the Pods of a namespace.
-fn in_namespace<'a>(
-    by_key: &'a BTreeMap<ObjectKey, Box<PodFacts>>,
-    namespace: &'a Arc<str>,
-) -> impl Iterator<Item = &'a PodFacts> {
-    let first = ObjectKey {
-        namespace: Arc::clone(namespace),
-        name: "".into(),
-    };
-    let pods = by_key.range(first..).map(|(_, pod)| pod.as_ref());
-    pods.take_while(move |pod| pod.namespace == *namespace)
-}
-
 /// Returns the label of a Pod with this key.
 fn label_with_key(pod: &PodFacts, label_key: &str) -> Option<NamespacedLabel> {
     let (key, value) = pod.labels.label(label_key)?;
     Some(NamespacedLabel {
-        namespace: Arc::clone(&pod.namespace),
+        namespace: Arc::clone(pod.namespace()),
         key: Arc::clone(key),
         value: Arc::clone(value),
     })
@@ -316,7 +314,7 @@ fn label_with_key(pod: &PodFacts, label_key: &str) -> Option<NamespacedLabel> {
 /// Iterates over the labels of a Pod.
 fn labels_of(pod: &PodFacts) -> impl Iterator<Item = NamespacedLabel> {
     pod.labels.iter().map(|(key, value)| NamespacedLabel {
-        namespace: Arc::clone(&pod.namespace),
+        namespace: Arc::clone(pod.namespace()),
         key: Arc::clone(key),
         value: Arc::clone(value),
     })

@@ -1,73 +1,78 @@
-//! Selectors of Services, indexed by one of their labels, so that a Pod is matched without a scan of all
-//! Services.
+//! Services indexed by one of the labels of their selectors, so that a Pod is matched without a scan of all Services.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use api::object::{Labels, ObjectKey};
+use api::object::{Labels, ObjectKey, Service};
 
-use super::interner::LabelSet;
+use super::compact_set::CompactSet;
+use super::interner::{Interner, LabelSet};
+use super::keyed_set::KeyedSet;
 use super::pods::NamespacedLabel;
 
-/// The selectors of all Services.
+/// Names of the Services that have a selector, by its first label. The Services contain the selectors.
 #[derive(Debug, Default)]
 pub(crate) struct Selectors {
-    by_service: HashMap<ObjectKey, Labels>,
-    by_first_label: HashMap<NamespacedLabel, BTreeSet<ObjectKey>>,
+    by_first_label: HashMap<NamespacedLabel, CompactSet<Arc<str>>>,
 }
 
 impl Selectors {
-    /// Sets the selector of a Service; returns the previous one. An empty selector matches nothing.
-    pub(crate) fn set(&mut self, service: &ObjectKey, selector: &Labels) -> Option<Labels> {
-        let before = self.remove(service);
-        if let Some(first) = first_label(&service.namespace, selector) {
-            self.by_first_label
-                .entry(first)
-                .or_default()
-                .insert(service.clone());
-            self.by_service.insert(service.clone(), selector.clone());
+    /// Adds the selector of a Service. An empty selector matches nothing.
+    pub(crate) fn add(&mut self, service: &ObjectKey, selector: &Labels, interner: &mut Interner) {
+        if let Some(first) = first_label(&service.namespace, selector, interner) {
+            let services = self.by_first_label.entry(first).or_default();
+            services.insert(Arc::clone(&service.name));
         }
-        before
     }
 
-    /// Removes a Service; returns its selector.
-    pub(crate) fn remove(&mut self, service: &ObjectKey) -> Option<Labels> {
-        let selector = self.by_service.remove(service)?;
-        let first = first_label(&service.namespace, &selector)?;
-        if let Some(services) = self.by_first_label.get_mut(&first) {
-            services.remove(service);
-            if services.is_empty() {
-                self.by_first_label.remove(&first);
+    /// Removes the selector of a Service.
+    pub(crate) fn remove(&mut self, service: &ObjectKey, selector: &Labels, interner: &mut Interner) {
+        let Some(first) = first_label(&service.namespace, selector, interner) else {
+            return;
+        };
+        if let Entry::Occupied(mut services) = self.by_first_label.entry(first) {
+            services.get_mut().remove(&service.name);
+            if services.get().is_empty() {
+                services.remove();
             }
         }
-        Some(selector)
     }
 
     /// Returns the Services of a namespace that select a Pod with these labels.
-    pub(crate) fn matching(&self, namespace: &Arc<str>, labels: &LabelSet) -> Vec<ObjectKey> {
-        let mut services = Vec::new();
+    pub(crate) fn matching(
+        &self,
+        services: &KeyedSet<Service>,
+        namespace: &Arc<str>,
+        labels: &LabelSet,
+    ) -> Vec<ObjectKey> {
+        let mut matching = Vec::new();
         for (key, value) in labels.iter() {
             let first = NamespacedLabel {
                 namespace: Arc::clone(namespace),
                 key: Arc::clone(key),
                 value: Arc::clone(value),
             };
-            for service in self.by_first_label.get(&first).into_iter().flatten() {
-                let selector = self.by_service.get(service);
-                if selector.is_some_and(|selector| labels.is_selected_by(selector)) {
-                    services.push(service.clone());
+            let names = self.by_first_label.get(&first);
+            for name in names.into_iter().flat_map(CompactSet::iter) {
+                let service = services.named(namespace, name);
+                if service.is_some_and(|service| labels.is_selected_by(&service.spec.selector)) {
+                    matching.push(ObjectKey {
+                        namespace: Arc::clone(namespace),
+                        name: Arc::clone(name),
+                    });
                 }
             }
         }
-        services
+        matching
     }
 }
 
-fn first_label(namespace: &Arc<str>, selector: &Labels) -> Option<NamespacedLabel> {
+fn first_label(namespace: &Arc<str>, selector: &Labels, interner: &mut Interner) -> Option<NamespacedLabel> {
     let (key, value) = selector.iter().next()?;
     Some(NamespacedLabel {
-        namespace: Arc::clone(namespace),
-        key: key.as_str().into(),
-        value: value.as_str().into(),
+        namespace: interner.text(namespace),
+        key: interner.text(key),
+        value: interner.text(value),
     })
 }

@@ -1,33 +1,21 @@
-//! Texts that the cached Pods share with the slices and Endpoints that name them.
+//! Values that the cached Pods share with the slices and Endpoints that name them.
 //!
-//! A response and an event are decoded with texts of their own. Most memory of a cached endpoint are the texts of its Pod.
+//! A response and an event are decoded with values of their own. Most memory of a cached endpoint are the values of its
+//! Pod.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use api::object::{EndpointSlice, Endpoints, ObjectKey, TargetRef};
 
 use super::pods::{PodFacts, Pods};
 
-static POD: LazyLock<Arc<str>> = LazyLock::new(|| "Pod".into());
-
 impl PodFacts {
-    /// Returns the reference to the Pod.
-    pub(crate) fn as_target(&self) -> TargetRef {
-        TargetRef {
-            kind: Arc::clone(&*POD),
-            namespace: Arc::clone(&self.namespace),
-            name: Arc::clone(&self.name),
-            uid: Arc::clone(&self.uid),
-        }
-    }
-
-    /// Replaces equal texts by those of an earlier state of the Pod.
+    /// Replaces equal values by those of an earlier state of the Pod.
     pub(super) fn share_with(&mut self, before: &Self) {
-        if self.uid != before.uid {
+        if self.target != before.target {
             return;
         }
-        self.uid = Arc::clone(&before.uid);
-        self.name = Arc::clone(&before.name);
+        self.target = Arc::clone(&before.target);
         for address in &mut self.addresses {
             before.share_address(address);
         }
@@ -79,13 +67,13 @@ impl Pods {
         }
     }
 
-    /// Replaces a reference to a cached Pod by one with the texts of the Pod, and returns the Pod.
-    fn share_with_target(&self, target: &mut TargetRef) -> Option<&PodFacts> {
+    /// Replaces a reference to a cached Pod by the one of the Pod, and returns the Pod.
+    fn share_with_target(&self, target: &mut Arc<TargetRef>) -> Option<&PodFacts> {
         let pod = self.get(&ObjectKey::new(&target.namespace, &target.name))?;
-        if target.kind != *POD || target.uid != pod.uid {
+        if *target != pod.target {
             return None;
         }
-        *target = pod.as_target();
+        *target = Arc::clone(&pod.target);
         Some(pod)
     }
 }

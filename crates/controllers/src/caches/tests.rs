@@ -51,6 +51,26 @@ fn pod_change_affects_the_services_that_select_it_before_and_after() {
 }
 
 #[test]
+fn replaced_and_removed_selectors_select_no_pods() {
+    let mut caches = Caches::default();
+    caches.apply_service(service("a", json!({"app": "x"})));
+    caches.apply_service(service("b", json!({"app": "x"})));
+    caches.apply_service(service("a", json!({"app": "y"})));
+    assert_eq!(names(caches.apply_pod(&pod("p", json!({"app": "x"})))), ["b"]);
+    assert_eq!(names(caches.apply_pod(&pod("q", json!({"app": "y"})))), ["a"]);
+    caches.apply_service(service("a", json!({})));
+    caches.remove_service(&ObjectKey::new("n", "b"));
+    assert!(caches.apply_pod(&pod("r", json!({"app": "x"}))).is_empty());
+    assert!(caches.remove_pod(&ObjectKey::new("n", "q")).is_empty());
+    let selector = json!({"app": "x"});
+    let selector = serde_json::from_value(selector).expect("labels");
+    assert!(
+        caches.pods_of("n", &selector).is_empty(),
+        "no selector indexes Pods"
+    );
+}
+
+#[test]
 fn changes_without_effect_on_endpoints_affect_nothing() {
     let mut caches = Caches::default();
     caches.apply_service(service("a", json!({"app": "x"})));

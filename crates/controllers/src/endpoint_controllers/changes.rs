@@ -160,8 +160,8 @@ impl EndpointReconciler {
         if !std::mem::replace(&mut self.initial_lists.endpoints, true) {
             let all = self.caches.endpoints.iter();
             let of_services =
-                all.filter(|(_, endpoints)| !endpoints.metadata.annotations.contains_key(LEADER_ANNOTATION));
-            let keys = of_services.map(|(key, _)| key.clone()).collect();
+                all.filter(|endpoints| !endpoints.metadata.annotations.contains_key(LEADER_ANNOTATION));
+            let keys = of_services.map(|endpoints| endpoints.metadata.key()).collect();
             self.add_all(keys, Work::Endpoints, now);
         }
     }

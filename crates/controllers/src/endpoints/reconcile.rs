@@ -163,7 +163,7 @@ fn address_of(pod: &PodFacts, service: &Service) -> Option<EndpointAddress> {
     Some(EndpointAddress {
         // Addresses of cached Pods are valid and in canonical form.
         ip: endpoint.addresses.into_iter().next()?,
-        hostname: endpoint.hostname.unwrap_or_default(),
+        hostname: endpoint.hostname.as_deref().unwrap_or_default().to_owned(),
         node_name: endpoint.node_name,
         target_ref: endpoint.target_ref,
     })

@@ -36,11 +36,11 @@ pub fn endpoint_of(
             serving: Some(serving),
             terminating: Some(terminating),
         },
-        hostname: host.map(|host| host.name.clone()),
+        hostname: host.map(|host| Arc::clone(&host.name)),
         node_name: (!pod.node_name.is_empty()).then(|| Arc::clone(&pod.node_name)),
         zone: zone.map(Into::into),
         hints: None,
-        target_ref: Some(pod.as_target()),
+        target_ref: Some(Arc::clone(&pod.target)),
     })
 }
 

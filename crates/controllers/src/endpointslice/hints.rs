@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::object::{Endpoint, EndpointHints, HintName, Service};
 
 /// Returns the hints of an endpoint of `service`; only ready endpoints have hints.
-pub(super) fn of(endpoint: &Endpoint, service: &Service) -> Option<EndpointHints> {
+pub(super) fn of(endpoint: &Endpoint, service: &Service) -> Option<Box<EndpointHints>> {
     let to_nodes = match service.spec.traffic_distribution.as_deref()? {
         "PreferSameNode" => true,
         "PreferSameZone" | "PreferClose" => false,
@@ -21,7 +21,7 @@ pub(super) fn of(endpoint: &Endpoint, service: &Service) -> Option<EndpointHints
         for_zones: names(endpoint.zone.as_ref()),
         for_nodes: names(endpoint.node_name.as_ref().filter(|_| to_nodes)),
     };
-    (!hints.for_zones.is_empty() || !hints.for_nodes.is_empty()).then_some(hints)
+    (!hints.for_zones.is_empty() || !hints.for_nodes.is_empty()).then(|| Box::new(hints))
 }
 
 fn names(name: Option<&Arc<str>>) -> Vec<HintName> {

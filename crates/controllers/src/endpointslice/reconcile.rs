@@ -105,7 +105,7 @@ fn desired_sets(
             Some(zone) => zone,
             None if inputs.service.spec.publish_not_ready_addresses => None,
             None => {
-                changes.pods_without_node.push(pod.name.to_string());
+                changes.pods_without_node.push(pod.name().to_string());
                 continue;
             }
         };

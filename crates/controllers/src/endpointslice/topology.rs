@@ -96,10 +96,10 @@ fn distribute_over_zones(
     }
     for (endpoint, assigned) in endpoints.iter_mut().zip(assigned) {
         let name = assigned.unwrap_or_else(|| zone_of(endpoint));
-        endpoint.hints = Some(EndpointHints {
+        endpoint.hints = Some(Box::new(EndpointHints {
             for_zones: vec![HintName { name }],
             for_nodes: Vec::new(),
-        });
+        }));
     }
     Ok(())
 }

@@ -291,7 +291,7 @@ fn endpoint_of(address: EndpointAddress, ready: bool) -> Endpoint {
             ready: Some(ready),
             ..EndpointConditions::default()
         },
-        hostname: (!address.hostname.is_empty()).then_some(address.hostname),
+        hostname: (!address.hostname.is_empty()).then(|| address.hostname.into()),
         node_name: address.node_name,
         target_ref: address.target_ref,
         ..Endpoint::default()

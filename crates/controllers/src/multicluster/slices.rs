@@ -88,12 +88,12 @@ impl Mirror<'_> {
         Endpoint {
             node_name: None,
             target_ref: None,
-            hints: zones
-                .filter(|zones| !zones.is_empty())
-                .map(|for_zones| EndpointHints {
+            hints: zones.filter(|zones| !zones.is_empty()).map(|for_zones| {
+                Box::new(EndpointHints {
                     for_zones,
                     ..EndpointHints::default()
-                }),
+                })
+            }),
             ..source.clone()
         }
     }

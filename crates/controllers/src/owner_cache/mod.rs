@@ -231,13 +231,13 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
             return;
         };
         let mut size_left = Some(SELECTORS_SIZE_MAX);
-        for (key, owner) in self.objects.in_namespace(&object.namespace) {
+        for owner in self.objects.in_namespace(&object.namespace) {
             let selector = (self.selector_of)(owner);
             size_left = size_left.and_then(|left| left.checked_sub(size_of_selector(selector)));
             let may_adopt = size_left.is_none()
                 || read_selector(selector).is_some_and(|selector| selects(&selector, labels));
             if may_adopt {
-                queue.add(key.clone(), now);
+                queue.add(owner.metadata().key(), now);
             }
         }
     }

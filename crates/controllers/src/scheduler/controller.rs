@@ -18,7 +18,7 @@ use super::pod::SchedulePod;
 use super::retry::Attempts;
 use super::score::choose_node;
 use super::write::{Job, JobOutput, Placement};
-use crate::caches::{Cached, ObjectCache};
+use crate::caches::{Cached, CompactSet, ObjectCache};
 use crate::malformed_object::log_skipped;
 
 /// A change that a watch reports, with the revision of its list.
@@ -43,7 +43,7 @@ pub(super) struct Scheduler {
     pods: ObjectCache<CachedPod>,
     shared: SharedFacts,
     /// Pods on each Node.
-    on_node: BTreeMap<Arc<str>, BTreeSet<ObjectKey>>,
+    on_node: BTreeMap<Arc<str>, CompactSet<ObjectKey>>,
     /// Pods whose binding is being written, with their Node.
     assumed: BTreeMap<ObjectKey, String>,
     /// Pods that currently fit on no Node.
@@ -210,7 +210,7 @@ impl Scheduler {
 
     /// Returns the Pods that are on a Node or being bound to it.
     fn pods_on(&self, name: &str) -> Vec<&PlacementFacts> {
-        let on_node = self.on_node.get(name).into_iter().flatten();
+        let on_node = self.on_node.get(name).into_iter().flat_map(CompactSet::iter);
         let assumed = self.assumed.iter().filter(|(_, node)| *node == name);
         let keys: BTreeSet<&ObjectKey> = on_node.chain(assumed.map(|(key, _)| key)).collect();
         let pods = keys.into_iter().filter_map(|key| self.pods.get(key));

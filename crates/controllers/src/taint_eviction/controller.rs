@@ -1,6 +1,6 @@
 //! State machine of the taint eviction controller. Inputs are Nodes and Pods; outputs are evictions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use reconcile::{Action, Reconciler};
 use super::cached_pod::{CachedPod, SharedValues};
 use super::decide::{RemainingTime, SeenTaint, no_execute_taints, remaining};
 use super::pod::EvictionPod;
-use crate::caches::{Cached, ObjectCache};
+use crate::caches::{Cached, CompactSet, ObjectCache};
 use crate::malformed_object::log_skipped;
 
 /// A change that a watch reports, with the revision of its list.
@@ -31,7 +31,7 @@ pub(super) struct TaintEviction {
     pods: ObjectCache<CachedPod>,
     shared: SharedValues,
     /// Pods by Node.
-    on_node: BTreeMap<Arc<str>, BTreeSet<ObjectKey>>,
+    on_node: BTreeMap<Arc<str>, CompactSet<ObjectKey>>,
 }
 
 impl TaintEviction {
@@ -54,7 +54,8 @@ impl TaintEviction {
                 let seen = self.taints.remove(&name).unwrap_or_default();
                 let taints = no_execute_taints(&node.spec.taints, &seen, self.clock.now());
                 if taints != seen {
-                    for key in self.on_node.get(&*name).into_iter().flatten() {
+                    let on_node = self.on_node.get(&*name).into_iter();
+                    for key in on_node.flat_map(CompactSet::iter) {
                         queue.add(key.clone(), now);
                     }
                 }

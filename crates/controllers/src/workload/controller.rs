@@ -93,7 +93,7 @@ impl<W: Workload> WorkloadController<W> {
             is_tracked(pod) && is_of_key && is_foreign(workload, &pod.metadata)
         };
         let pods = self.owners.owned.in_namespace(&key.namespace);
-        let orphans = pods.map(|(_, pod)| pod).filter(is_orphan);
+        let orphans = pods.filter(is_orphan);
         orphans.map(|pod| pod.metadata.clone()).collect()
     }
 
@@ -208,7 +208,7 @@ impl<W: Workload> Reconciler for WorkloadController<W> {
         let revisions = self.revisions.of(&key.namespace, &workload.metadata().uid);
         let revisions: Vec<_> = revisions.collect();
         let in_namespace = self.revisions.in_namespace(&key.namespace);
-        let revision_names: BTreeSet<&str> = in_namespace.map(|(key, _)| &*key.name).collect();
+        let revision_names: BTreeSet<&str> = in_namespace.map(|revision| &*revision.metadata.name).collect();
         let decision = W::reconcile(&Inputs {
             workload,
             pods: &pods,

@@ -44,7 +44,7 @@ fn index() -> Index {
     slice.endpoints = ["10.1.0.1", "fd00::1"]
         .map(|address| Endpoint {
             addresses: vec![address.into()],
-            hostname: Some("a-0".to_owned()),
+            hostname: Some("a-0".into()),
             ..Endpoint::default()
         })
         .into();

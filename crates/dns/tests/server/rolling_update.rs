@@ -41,7 +41,7 @@ impl Member {
     fn endpoint(self) -> Endpoint {
         let mut endpoint = Endpoint {
             addresses: vec![self.address().to_string().into()],
-            hostname: Some(format!("db-{}", self.number)),
+            hostname: Some(format!("db-{}", self.number).into()),
             ..Endpoint::default()
         };
         endpoint.conditions.ready = Some(self.ready);

@@ -105,11 +105,13 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
             };
             endpoint.node_name = Some(if is_here { "node-a" } else { "node-b" }.into());
             let zone = [None, Some("za"), Some("zb")][hint];
-            endpoint.hints = zone.map(|zone| api::object::EndpointHints {
-                for_zones: vec![HintName {
-                    name: zone.to_owned(),
-                }],
-                ..Default::default()
+            endpoint.hints = zone.map(|zone| {
+                Box::new(api::object::EndpointHints {
+                    for_zones: vec![HintName {
+                        name: zone.to_owned(),
+                    }],
+                    ..Default::default()
+                })
             });
             endpoint
         },

@@ -50,7 +50,7 @@ pub struct EndpointAddress {
     pub node_name: Option<Arc<str>>,
     /// Object behind the endpoint, usually a Pod.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub target_ref: Option<TargetRef>,
+    pub target_ref: Option<Arc<TargetRef>>,
 }
 
 /// Port of a subset.

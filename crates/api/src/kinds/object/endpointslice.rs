@@ -70,19 +70,19 @@ pub struct Endpoint {
     pub conditions: EndpointConditions,
     /// Host name in the DNS domain of the Service.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hostname: Option<String>,
+    pub hostname: Option<Arc<str>>,
     /// Node of the endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Arc<str>>,
     /// Zone of the endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<Arc<str>>,
-    /// Zones and nodes that should use the endpoint.
+    /// Zones and nodes that should use the endpoint. Boxed: most endpoints have none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hints: Option<EndpointHints>,
+    pub hints: Option<Box<EndpointHints>>,
     /// Object behind the endpoint, usually a Pod.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub target_ref: Option<TargetRef>,
+    pub target_ref: Option<Arc<TargetRef>>,
 }
 
 /// `conditions` of an endpoint.

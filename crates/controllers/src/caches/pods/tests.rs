@@ -21,7 +21,7 @@ fn of_spec(spec: Value, status: Value) -> PodFacts {
 fn services(pods: &Pods, key: &str, value: &str) -> Vec<String> {
     let selector = Labels::from([(key.to_owned(), value.to_owned())]);
     let services = pods.matching("n", &selector);
-    services.iter().map(|pod| pod.name.to_string()).collect()
+    services.iter().map(|pod| pod.name().to_string()).collect()
 }
 
 #[test]
@@ -88,7 +88,10 @@ fn further_keys_of_a_selector_are_compared_without_an_index() {
     }
     assert_eq!(pods.by_label.len(), INDEXED_KEYS_MAX);
     let matching = pods.matching("n", &selector);
-    assert_eq!(matching.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(
+        matching.iter().map(|pod| &**pod.name()).collect::<Vec<_>>(),
+        ["b"]
+    );
 }
 
 #[test]

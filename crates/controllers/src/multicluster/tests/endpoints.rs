@@ -1,5 +1,7 @@
 //! Endpoints of several clusters.
 
+use std::sync::Arc;
+
 use api::object::{EndpointHints, HintName, TargetRef};
 
 use super::*;
@@ -37,20 +39,20 @@ fn nodes_and_pods_of_other_clusters_are_not_named() {
     ];
     for source in &mut sources {
         let endpoint = &mut source.slices[0].endpoints[0];
-        endpoint.target_ref = Some(TargetRef {
+        endpoint.target_ref = Some(Arc::new(TargetRef {
             kind: "Pod".into(),
             name: "pod-1".into(),
             ..TargetRef::default()
-        });
+        }));
         let hint = |name: &str| {
             vec![HintName {
                 name: name.to_owned(),
             }]
         };
-        endpoint.hints = Some(EndpointHints {
+        endpoint.hints = Some(Box::new(EndpointHints {
             for_zones: hint("zone-1"),
             for_nodes: hint("node-1"),
-        });
+        }));
     }
     model.write_until_desired(&sources);
     for slice in &model.observed.slices {

@@ -117,7 +117,7 @@ pub(super) fn slice(endpoints: &[u8]) -> EndpointSlice {
         .iter()
         .map(|last| Endpoint {
             addresses: vec![format!("10.1.0.{last}").into()],
-            hostname: Some(format!("pod-{last}")),
+            hostname: Some(format!("pod-{last}").into()),
             node_name: Some("node-1".into()),
             ..Endpoint::default()
         })

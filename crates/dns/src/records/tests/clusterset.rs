@@ -40,7 +40,7 @@ fn mirrored(cluster: &str, service: &str, endpoints: &[(&str, u8)]) -> EndpointS
     let octets: Vec<(u8, bool)> = endpoints.iter().map(|(_, last)| (*last, true)).collect();
     let mut slice = slice(&format!("{service}-{cluster}"), "derived", &octets);
     for ((hostname, _), endpoint) in endpoints.iter().zip(&mut slice.endpoints) {
-        endpoint.hostname = (!hostname.is_empty()).then(|| (*hostname).to_owned());
+        endpoint.hostname = (!hostname.is_empty()).then(|| (*hostname).into());
     }
     let labels = &mut slice.metadata.labels;
     labels.insert(SERVICE_NAME_LABEL.to_owned(), service.to_owned());

@@ -425,7 +425,7 @@ fn oversized_names_have_no_records() {
     );
     assert!(index.apply_namespace("").is_err());
     let mut odd = slice("s", "a", &[(1, true), (2, true)]);
-    odd.endpoints[0].hostname = Some("y".repeat(64));
+    odd.endpoints[0].hostname = Some("y".repeat(64).into());
     odd.endpoints[1].addresses = vec!["nonsense".into()];
     index.apply_service(&service("a", "None")).expect("applied");
     index.apply_slice(&odd).expect("applied");
