@@ -167,6 +167,7 @@ RANGES = {
     "outside-both": ["172.30.0.100/32", "fd00:30::100/128"], "underlay": ["172.30.0.0/24", "fd00:30::/64"], "pods": ["10.244.0.0/16", "fd00:244::/32"], "one-pod": ["10.244.1.3/32", "fd00:244:1::3/128"],
     "node-a": ["172.30.0.11/32", "fd00:30::11/128"], "node-b": ["172.30.0.12/32", "fd00:30::12/128"], "overlapping": ["172.30.0.0/24", "172.30.0.100/32", "172.30.0.0/25"], "adjacent": ["172.30.0.100/31", "172.30.0.102/31"],
     "six-only": ["fd00:30::100/128"], "padded": [" 172.30.0.100/32 "], "nobody": ["192.0.2.0/24", "2001:db8:ffff::/64"], "host-bits": ["172.30.0.100/24"], "loopback": ["127.0.0.0/8", "::1/128"], "halves": ["0.0.0.0/1", "128.0.0.0/1"],
+    "all4-and-one6": ["0.0.0.0/0", "fd00:30::100/128"], "one4-and-all6": ["172.30.0.100/32", "::/0"],
 }
 
 
@@ -412,12 +413,23 @@ def hairpin():
         yield case("hairpin/" + name, [made, slice_of(name, [found])], [probe(client, t) for t in ("clusterIP of " + name, at.balancer[0], at.external[0])] + [probe(client, n, "nodePort of " + name) for n in ("node-a", "node-b")])
 
 
+def filler(name, at):
+    """Returns a function that inserts the name and the load balancer IP of a Service into a change."""
+    def fill(value):
+        if isinstance(value, str):
+            return value.replace("{}", name).replace("{balancer}", at.balancer[0])
+        if isinstance(value, dict):
+            return {key: fill(item) for key, item in value.items()}
+        return [fill(item) for item in value] if isinstance(value, list) else value
+    return fill
+
+
 def changes():
     """Changes of Services and slices, observed by new connections."""
     def changing(label, patches, kinds=("cluster", "node", "balancer"), start=("a1",), numbers=(80,), objects=(), **spec):
         name, at = "c-" + label, Addresses()
         made = service(name, status=at.ingress(0), **{"type": "LoadBalancer", **spec})
-        fill = lambda v: v.replace("{}", name) if isinstance(v, str) else {k: fill(x) for k, x in v.items()} if isinstance(v, dict) else [fill(x) for x in v] if isinstance(v, list) else v
+        fill = filler(name, at)
         steps, look = [], [p for n in numbers for p in everywhere(name, at, kinds=kinds, number=n, tries=MANY)]
         for patch in patches:
             steps += look[::2] + [{"change": fill(patch)}]
@@ -434,7 +446,8 @@ def changes():
     yield changing("protocol", [[spec(ports=[port(protocol="UDP")])], [spec(ports=[port()])]], ("cluster", "balancer"))
     yield changing("second-port", [[spec(ports=[port(), port("q", 81)])], [of_slice({"ports": [{"name": n, "port": 8080, "protocol": "TCP"} for n in "pq"]})], [spec(ports=[port("q", 81)])]], ("cluster",), numbers=(80, 81))
     yield changing("status", [[of_service({"status": {"loadBalancer": {"ingress": None}}}, status=True)]], ("balancer",))
-    yield changing("ip-mode", [[of_service({"status": {"loadBalancer": {"ingress": [{"hostname": "lb.example"}]}}}, status=True)]], ("balancer",))
+    at_mode = lambda **more: [of_service({"status": {"loadBalancer": {"ingress": [{"ip": "{balancer}", **more}]}}}, status=True)]
+    yield changing("ip-mode", [at_mode(ipMode="Proxy"), at_mode(ipMode="VIP"), at_mode(hostname="lb.example")], ("balancer", "node"))
     yield changing("type", [[spec(type="ClusterIP", externalTrafficPolicy=None)], [spec(type="NodePort")]], ("cluster", "balancer"))
     yield changing("slice-label", [[of_slice({"metadata": {"labels": {SERVICE_NAME: "{}-other"}}})], [of_slice({"metadata": {"labels": {SERVICE_NAME: "{}"}}})]], ("cluster",))
     yield changing("slice-proxy-name", [[of_slice({"metadata": {"labels": {"service.kubernetes.io/service-proxy-name": "x"}}})], [of_slice({"metadata": {"labels": {"service.kubernetes.io/service-proxy-name": None}}})]], ("cluster",))
@@ -445,6 +458,11 @@ def changes():
     yield changing("node-zone", [[merge("Node node-a", {"metadata": {"labels": {"topology.kubernetes.io/zone": "zb"}}}), of_slice({"endpoints": [endpoint("a1", zones=["za"]), endpoint("b1", zones=["zb"])]})], [merge("Node node-a", {"metadata": {"labels": {"topology.kubernetes.io/zone": None}}})], [merge("Node node-a", {"metadata": {"labels": {"topology.kubernetes.io/zone": "za"}}})]], ("cluster",))
     yield changing("conditions", [[of_slice({"endpoints": [endpoint("a1", conditions=TERMINATING)]})], [of_slice({"endpoints": [endpoint("a1", conditions=GONE)]})], [of_slice({"endpoints": [endpoint("a1")]})]], ("cluster", "node"), externalTrafficPolicy="Local")
     yield changing("recreated", [[{"delete": "Service dp/{}"}, {"create": service("{}", [port(number=81)])}]], ("cluster",), numbers=(80, 81))
+    taint = [{"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"}]
+    eligible = [probe("outside", "node-b", 10256, http=p, keys=["healthy", "nodeEligible"]) for p in ("/healthz", "/livez")]
+    name = "c-node-taint"
+    made = service(name, type="LoadBalancer", externalTrafficPolicy="Local")
+    yield case("changes/" + name, [made, slice_of(name, [endpoint("b1")])], [*eligible, change(merge("Node node-b", {"spec": {"taints": taint}})), *eligible, *checks(name), change(merge("Node node-b", {"spec": {"taints": None}})), *eligible])
     name, at = "c-health", Addresses()
     of = "EndpointSlice dp/%s-1" % name
     yield case("changes/" + name, [service(name, status=at.ingress(0), type="LoadBalancer", externalTrafficPolicy="Local"), slice_of(name, [])],
@@ -459,7 +477,7 @@ def flows():
         targets = {"cluster": ("pod-b2", "clusterIP of " + name, 80), "node": ("outside", "node-a", "nodePort of " + name), "balancer": ("pod-a2", at.balancer[0], 80)}
         opened = change(*[{"open": c, "from": targets[c][0], "to": targets[c][1], "port": targets[c][2], "proto": proto} for c in clients])
         used = [{"flow": c, "from": targets[c][0]} for c in clients]
-        fill = lambda v: v.replace("{}", name) if isinstance(v, str) else {k: fill(x) for k, x in v.items()} if isinstance(v, dict) else [fill(x) for x in v] if isinstance(v, list) else v
+        fill = filler(name, at)
         steps = [opened] + used
         for patch in patches:
             steps += [{"change": fill(patch)}] + used
