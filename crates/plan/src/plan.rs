@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::interner::Interner;
 use crate::port_ranges::PortRange;
 use crate::ports::{Decided, Inputs};
-use crate::service::{ServiceRecord, has_other_proxy};
+use crate::service::ServiceRecord;
 use crate::settings::{NodeFacts, NodePortAddresses, PodDetection, Settings};
 use crate::slice::SliceRecord;
 use crate::types::{
@@ -82,11 +82,11 @@ impl Plan {
         }
     }
 
-    /// Adds or updates a slice. A slice without a Service, with names, or for another proxy is removed.
+    /// Adds or updates a slice. A slice without a Service or with names is removed. The label of another proxy has no
+    /// effect on slices (KPR-01).
     pub fn apply_slice(&mut self, slice: &EndpointSlice) {
         let key = self.key(&slice.metadata.namespace, &slice.metadata.name);
-        let is_others = has_other_proxy(&slice.metadata.labels);
-        let owner = slice.service_name().filter(|_| !is_others);
+        let owner = slice.service_name();
         let record = SliceRecord::read(slice, &self.settings.node_name, &mut self.names);
         let (Some(owner), Some(record)) = (owner, record) else {
             return self.remove_slice(&key);

@@ -17,7 +17,7 @@ use crate::port_ranges::{PORT_RANGES_ANNOTATION, PortRanges, RANGE_ELEMENTS_MAX}
 use crate::settings::Settings;
 use crate::types::{Family, FrontendKind, Scheduler};
 
-/// Label of Services and slices for another proxy (API-48).
+/// Label of Services for another proxy (API-48).
 const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 
 /// Annotation with the name of a [`Scheduler`].
@@ -39,8 +39,8 @@ pub(crate) const POOL_TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier
 /// Shortest maximum age of connections in seconds: a shorter one would reset connections faster than they are checked.
 const CONNECTION_AGE_SECONDS_MIN: u32 = 10;
 
-/// Returns true if labels assign an object to another proxy.
-pub(crate) fn has_other_proxy(labels: &api::object::Labels) -> bool {
+/// Returns true if labels assign a Service to another proxy.
+fn has_other_proxy(labels: &api::object::Labels) -> bool {
     labels.contains_key(PROXY_NAME_LABEL)
 }
 

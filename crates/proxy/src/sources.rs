@@ -22,8 +22,9 @@ use crate::worker::Update;
 /// field; the plan ignores headless Services (KPR-11).
 const SERVICE_LABELS: &str = "!service.kubernetes.io/service-proxy-name";
 const SERVICE_FIELDS: &str = "spec.clusterIP!=None";
-/// Slices of this proxy (API-48, API-49).
-const SLICE_LABELS: &str = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name";
+/// Slices of Services with a cluster IP (KPR-01, API-49). The label of another proxy on a slice has no effect: only the
+/// Service assigns it.
+const SLICE_LABELS: &str = "!service.kubernetes.io/headless";
 /// Period of reading this node's addresses: the maximum delay before node ports answer on a new one.
 const ADDRESS_PERIOD: Duration = Duration::from_secs(10);
 /// Period in which the monitor thread checks that it is still needed.

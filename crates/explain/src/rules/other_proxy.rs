@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 pub(super) const CODE: Code = Code(31);
-/// Label of Services and slices for another proxy (API-48).
+/// Label of Services for another proxy (API-48).
 const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 /// Label of slices that proxies ignore (API-49).
 const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
@@ -107,25 +107,22 @@ fn is_running(subject: &Subject<'_>, proxy: &str) -> Option<bool> {
     }))
 }
 
-/// Reports that all slices of the Service have a label for which proxies ignore them.
+/// Reports that all slices of the Service have the label for which proxies ignore them.
 fn slices(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.has(Kind::EndpointSlice) {
         return Vec::new();
     }
-    let label_of = |label: &'static str| {
-        let is_labelled = subject.slices().iter().all(|slice| slice.label(label).is_some());
-        is_labelled.then_some(label)
-    };
-    let label = label_of(HEADLESS_LABEL).or_else(|| label_of(PROXY_NAME_LABEL));
-    let (Some(label), Some(slice)) = (label, subject.slices().first()) else {
+    let slices = subject.slices();
+    let is_ignored = slices.iter().all(|slice| slice.label(HEADLESS_LABEL).is_some());
+    let Some(slice) = slices.first().filter(|_| is_ignored) else {
         return Vec::new();
     };
     let message = format!(
-        "EndpointSlice {} of Service {} has the label {label}, so proxies ignore it",
+        "EndpointSlice {} of Service {} has the label {HEADLESS_LABEL}, so proxies ignore it",
         slice.name, subject.service.name
     );
-    let remedy = format!("{} {label}-", kubectl::command("label", slice.0));
-    let field = format!("metadata.labels[{label}]");
+    let remedy = format!("{} {HEADLESS_LABEL}-", kubectl::command("label", slice.0));
+    let field = format!("metadata.labels[{HEADLESS_LABEL}]");
     vec![finding_about(
         slice.0,
         CODE,

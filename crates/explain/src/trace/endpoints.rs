@@ -14,9 +14,6 @@ use crate::kind::Kind;
 use crate::views::{self, Pod, Service, text};
 use crate::world::World;
 
-/// Label of slices for another proxy (API-48).
-const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
-
 /// An endpoint of a slice, with the port that its slice has for the Service port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate<'o> {
@@ -37,9 +34,9 @@ pub(super) fn candidates<'o>(
         Family::V4 => AddressType::IPv4,
         Family::V6 => AddressType::IPv6,
     };
-    let slices = objects.slices_of(&key.service).filter(|slice| {
-        slice.address_type == family && !slice.metadata.labels.contains_key(PROXY_NAME_LABEL)
-    });
+    let slices = objects
+        .slices_of(&key.service)
+        .filter(|slice| slice.address_type == family);
     let mut found = Vec::new();
     for slice in slices {
         let mut ports = slice.ports.iter().filter(|port| {

@@ -546,6 +546,31 @@ fn slices_of_a_service_are_merged_by_port_name_and_protocol() {
     assert_eq!(addresses(&port.cluster), ["10.244.1.1:53", "10.244.2.1:53"]);
 }
 
+/// KPR-01, API-48: kube-proxy selects slices by the headless label only (`cmd/kube-proxy/app/server.go`, Run).
+#[test]
+fn label_of_another_proxy_counts_at_services_not_at_slices() {
+    use serde_json::json;
+    const LABEL: &str = "service.kubernetes.io/service-proxy-name";
+    let ports = json!([{"name": "", "protocol": "UDP", "port": 53}]);
+    let mut slice = slice_of("one", "IPv4", ports, json!([{"addresses": ["10.244.1.1"]}]));
+    slice.metadata.labels.insert(LABEL.into(), "other".into());
+    let mut service = simple("a", "10.96.0.9", "");
+    let mut plan = Plan::new(settings());
+    plan.apply_slice(&slice);
+    plan.apply_service(&service);
+    plan.take_changes();
+    let endpoints = |plan: &Plan| plan.ports().map(|port| port.cluster.len()).sum::<usize>();
+    assert_eq!(endpoints(&plan), 1);
+    service.metadata.labels.insert(LABEL.into(), String::new());
+    plan.apply_service(&service);
+    plan.take_changes();
+    assert_eq!(plan.ports().count(), 0);
+    service.metadata.labels.clear();
+    plan.apply_service(&service);
+    plan.take_changes();
+    assert_eq!(endpoints(&plan), 1, "the slice is known");
+}
+
 /// KPR-20.
 #[test]
 fn health_check_needs_a_port_number() {

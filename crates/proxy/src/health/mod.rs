@@ -106,8 +106,8 @@ impl Health {
     /// Returns the response of `/healthz`.
     pub(crate) fn healthz(&self, now: Moment) -> Response {
         let state = self.state();
-        let is_healthy = state.is_healthy(now) && state.is_node_eligible;
-        state.answer(now, is_healthy, Some(state.is_node_eligible))
+        let is_available = state.is_healthy(now) && state.is_node_eligible;
+        state.answer(now, is_available, Some(state.is_node_eligible))
     }
 
     /// Returns the response of `/livez`.
@@ -127,15 +127,18 @@ impl State {
             .is_none_or(|since| now.monotonic.saturating_duration_since(since) < self.pending_max)
     }
 
-    /// One data plane serves both families, so their states are the same.
-    fn answer(&self, now: Moment, is_healthy: bool, node_eligible: Option<bool>) -> Response {
-        let last_updated = if self.is_healthy(now) {
-            Some(now.wall)
+    /// Returns a response with the code for `is_available`. Its field `healthy` does not depend on the Node, as in
+    /// kube-proxy (`pkg/proxy/healthcheck/proxy_health.go`, healthzHandler). One data plane serves both families, so
+    /// their states are the same.
+    fn answer(&self, now: Moment, is_available: bool, node_eligible: Option<bool>) -> Response {
+        let is_healthy = self.is_healthy(now);
+        let changed = self.last_updated.map(|at| at.to_string());
+        let last_updated = if is_available {
+            Some(now.wall.to_string())
         } else {
-            self.last_updated
+            changed.clone()
         };
-        let last_updated = last_updated.map(|at| at.to_string());
-        let of_family = json!({"lastUpdated": last_updated, "healthy": self.is_healthy(now)});
+        let of_family = json!({"lastUpdated": changed, "healthy": is_healthy});
         let mut body = json!({
             "lastUpdated": last_updated,
             "currentTime": now.wall.to_string(),
@@ -145,7 +148,7 @@ impl State {
         if let Some(node_eligible) = node_eligible {
             body["nodeEligible"] = node_eligible.into();
         }
-        let status = if is_healthy {
+        let status = if is_available {
             StatusCode::OK
         } else {
             StatusCode::SERVICE_UNAVAILABLE

@@ -58,6 +58,11 @@ fn node_under_deletion_is_live_but_unhealthy() {
     let answer = health.healthz(at(1));
     assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(answer.body.contains(r#""nodeEligible":false"#), "{}", answer.body);
+    assert!(
+        !answer.body.contains(r#""healthy":false"#),
+        "the proxy is healthy: {}",
+        answer.body
+    );
     assert_eq!(health.livez(at(1)).status, StatusCode::OK);
 }
 
@@ -74,4 +79,18 @@ fn last_updated_is_now_while_healthy() {
     health.queued(at(100));
     let late = health.livez(at(200)).body;
     assert!(late.contains(r#""lastUpdated":"1970-01-01T00:00:05Z""#), "{late}");
+}
+
+/// HLT-03.
+#[test]
+fn families_report_the_time_of_the_last_update() {
+    let health = Health::default();
+    health.updated(at(5));
+    let body = health.livez(at(100)).body;
+    let count = body.matches(r#""lastUpdated":"1970-01-01T00:00:05Z""#).count();
+    assert_eq!(count, 2, "{body}");
+    health.set_node_eligible(false);
+    let body = health.healthz(at(100)).body;
+    let count = body.matches(r#""lastUpdated":"1970-01-01T00:00:05Z""#).count();
+    assert_eq!(count, 3, "{body}");
 }
