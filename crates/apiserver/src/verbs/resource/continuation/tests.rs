@@ -15,9 +15,7 @@ fn accepts_only_its_own_tokens_for_the_same_kind() {
     let newest = Continuation::parse(&parsed.at_newest().token(), services).unwrap();
     assert_eq!((newest.revision(), newest.after()), (None, "/services/a/b"));
     assert!(Continuation::parse(&token, nodes).is_err());
-    let failure = Continuation::parse("nonsense", services)
-        .err()
-        .expect("a failure");
+    let failure = Continuation::parse("nonsense", services).expect_err("the token is not valid");
     let start = "invalid continue token: continue key is not valid: ";
     assert!(failure.message().starts_with(start), "{}", failure.message());
     assert!(Continuation::parse("", services).is_err());
