@@ -10,6 +10,7 @@ pub(crate) mod pods;
 mod selectors;
 mod shared_texts;
 mod slices;
+mod time;
 mod tombstones;
 mod uid;
 
@@ -30,6 +31,7 @@ pub(crate) use object_cache::{Cached, ObjectCache};
 pub(crate) use pods::{PodFacts, Pods};
 pub(crate) use selectors::Selectors;
 pub(crate) use slices::SliceCache;
+pub(crate) use time::Time;
 pub(crate) use tombstones::Tombstones;
 pub(crate) use uid::Uid;
 

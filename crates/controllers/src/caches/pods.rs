@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::object::{Container, Labels, ObjectKey, Pod, PodStatus, Protocol, TargetRef};
-use jiff::Timestamp;
 
 use super::compact_set::CompactSet;
 use super::interner::{Interner, LabelSet};
 use super::keyed_set::{Keyed, KeyedSet};
+use super::time::Time;
 
 /// The fields of a Pod that the endpoint controllers read. There may be hundreds of thousands of Pods, so
 /// common values are shared.
@@ -27,7 +27,7 @@ pub struct PodFacts {
     /// Named container ports; those of restartable init containers come last (EPC-06).
     pub ports: Arc<[NamedPort]>,
     /// Last transition of the condition Ready.
-    pub ready_since: Option<Timestamp>,
+    pub ready_since: Option<Time>,
     /// True if the condition Ready is true.
     pub is_ready: bool,
     /// True if the Pod has succeeded or failed.
@@ -78,7 +78,7 @@ impl PodFacts {
             host: (!host.name.is_empty()).then(|| Box::new(host)),
             addresses: addresses_of(status),
             ports: interner.ports(ports_of(pod)),
-            ready_since: since.and_then(|since| since.parse().ok()),
+            ready_since: since.and_then(Time::parse),
             is_ready: pod.is_ready(),
             is_finished: pod.is_finished(),
             is_terminating: pod.is_terminating(),

@@ -35,6 +35,7 @@ impl EndpointReconciler {
             Some(service) => {
                 let pods = self.caches.pods_of(&key.namespace, &service.spec.selector);
                 trigger_time = self.slice_triggers.advance(service, &pods);
+                self.slice_triggers.share_with(&self.endpoints_triggers, key);
                 endpointslice::reconcile(&endpointslice::Inputs {
                     service,
                     pods: &pods,
@@ -77,6 +78,7 @@ impl EndpointReconciler {
             Some(service) => {
                 let pods = self.caches.pods_of(&key.namespace, &service.spec.selector);
                 let trigger_time = self.endpoints_triggers.advance(service, &pods);
+                self.endpoints_triggers.share_with(&self.slice_triggers, key);
                 endpoints::reconcile(&endpoints::Inputs {
                     service,
                     pods: &pods,

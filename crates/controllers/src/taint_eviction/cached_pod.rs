@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use api::object::{ObjectKey, ObjectMeta};
 use api::pod::MIRROR_ANNOTATION;
-use jiff::Timestamp;
 
 use super::pod::EvictionPod;
-use crate::caches::{Cached, Keyed, Shared, Uid};
+use crate::caches::{Cached, Keyed, Shared, Time, Uid};
 use crate::scheduler::Toleration;
 
 /// The fields of a Pod that decide about its eviction, and those that name the Pod.
@@ -22,7 +21,7 @@ pub(super) struct CachedPod {
     /// Tolerations of taints.
     pub(super) tolerations: Arc<[Toleration]>,
     /// Time of creation, if it is readable.
-    pub(super) created: Option<Timestamp>,
+    pub(super) created: Option<Time>,
     /// False for Pods that end, and for mirror Pods, which belong to their Node.
     pub(super) is_evictable: bool,
 }
@@ -46,7 +45,7 @@ impl CachedPod {
             uid: Uid::new(&metadata.uid),
             version: metadata.resource_version.parse().unwrap_or(0),
             node_name: shared.names.intern(pod.spec.node_name.as_str()),
-            created: created.and_then(|time| time.parse().ok()),
+            created: created.and_then(Time::parse),
             is_evictable: !is_ending && !metadata.annotations.contains_key(MIRROR_ANNOTATION),
             tolerations: shared.tolerations.intern(pod.spec.tolerations),
         }

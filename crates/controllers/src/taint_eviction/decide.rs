@@ -65,7 +65,9 @@ pub(super) fn remaining(pod: &CachedPod, taints: &[SeenTaint], now: Timestamp) -
         else {
             continue;
         };
-        let since = pod.created.map_or(*since, |created| created.max(*since));
+        let since = pod
+            .created
+            .map_or(*since, |created| created.timestamp().max(*since));
         let left = SignedDuration::from_secs(seconds.max(0)).saturating_sub(now.duration_since(since));
         shortest = Some(shortest.map_or(left, |shortest| shortest.min(left)));
     }

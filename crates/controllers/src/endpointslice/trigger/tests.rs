@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use api::object::{Pod, Service};
 use serde_json::json;
 
@@ -77,4 +79,25 @@ fn failed_writes_keep_their_trigger_time() {
     assert_eq!(failed.map(|time| time.to_string()).as_deref(), Some(first));
     assert_eq!(advance(&mut times, CREATED, &pods).as_deref(), Some(first));
     assert_eq!(advance(&mut times, CREATED, &pods), None);
+}
+
+#[test]
+fn tables_share_the_pods_of_a_service_while_they_are_the_same() {
+    let (mut slices, mut endpoints) = (TriggerTimes::default(), TriggerTimes::default());
+    let key = service(CREATED).metadata.key();
+    let pods = [pod("a", Some(CREATED)), pod("b", None)];
+    advance(&mut slices, CREATED, &pods);
+    endpoints.share_with(&slices, &key);
+    advance(&mut endpoints, CREATED, &pods);
+    let is_shared = |slices: &TriggerTimes, endpoints: &TriggerTimes| {
+        Arc::ptr_eq(&slices.services[&key].pods, &endpoints.services[&key].pods)
+    };
+    assert!(!is_shared(&slices, &endpoints));
+    endpoints.share_with(&slices, &key);
+    assert!(is_shared(&slices, &endpoints));
+    let changed = [pod("a", Some("2026-01-01T00:00:09Z"))];
+    assert!(advance(&mut slices, CREATED, &changed).is_some());
+    slices.share_with(&endpoints, &key);
+    assert!(!is_shared(&slices, &endpoints));
+    assert!(advance(&mut endpoints, CREATED, &changed).is_some());
 }

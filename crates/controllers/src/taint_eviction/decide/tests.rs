@@ -71,7 +71,7 @@ fn pods_that_are_not_evictable_stay() {
 fn toleration_seconds_count_from_the_creation_of_later_pods() {
     let taints = no_execute_taints(&[taint("k", "NoExecute")], &[], time(10));
     let mut late = pod(json!([{"operator": "Exists", "tolerationSeconds": 30}]));
-    late.created = Some(time(20));
+    late.created = crate::caches::Time::of(time(20));
     assert_eq!(
         remaining(&late, &taints, time(20)),
         RemainingTime::For(Duration::from_secs(30))
