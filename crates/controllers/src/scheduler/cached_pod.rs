@@ -32,15 +32,22 @@ pub(crate) struct PlacementFacts {
     key: ObjectKey,
     /// Name of the Node; empty if the Pod has none.
     node_name: Arc<str>,
-    labels: Arc<Labels>,
-    /// UID of the controller that owns the Pod.
-    controller_uid: Option<Arc<str>>,
-    /// The effective requests.
-    requests: Resources,
+    /// The fields that the replicas of a workload have in common.
+    replica: Arc<ReplicaFacts>,
     /// The fields that few Pods have.
     rare: Option<Box<RareFacts>>,
     is_finished: bool,
     is_terminating: bool,
+}
+
+/// The facts that the replicas of a workload have in common.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ReplicaFacts {
+    labels: Labels,
+    /// UID of the controller that owns the Pod.
+    controller_uid: Option<Arc<str>>,
+    /// The effective requests.
+    requests: Resources,
 }
 
 /// The facts that few Pods have.
@@ -57,7 +64,7 @@ struct RareFacts {
 pub(crate) struct SharedFacts {
     /// Names of Nodes and UIDs of controllers.
     texts: Shared<str>,
-    labels: Shared<Labels>,
+    replicas: Shared<ReplicaFacts>,
 }
 
 impl CachedPod {
@@ -111,14 +118,17 @@ impl PlacementFacts {
             anti_affinity: spec.affinity.pod_anti_affinity.required.to_vec(),
         };
         let has_rare = !rare.host_ports.is_empty() || !rare.anti_affinity.is_empty();
-        Self {
-            key: metadata.key(),
-            node_name: shared.texts.intern(spec.node_name.as_str()),
-            labels: shared.labels.intern(metadata.labels.clone()),
+        let replica = ReplicaFacts {
+            labels: metadata.labels.clone(),
             controller_uid: metadata
                 .controller()
                 .map(|owner| shared.texts.intern(owner.uid.as_str())),
             requests: pod.requests(),
+        };
+        Self {
+            key: metadata.key(),
+            node_name: shared.texts.intern(spec.node_name.as_str()),
+            replica: shared.replicas.intern(replica),
             rare: has_rare.then(|| Box::new(rare)),
             is_finished: pod.is_finished(),
             is_terminating: metadata.deletion_timestamp.is_some(),
@@ -132,12 +142,12 @@ impl PlacementFacts {
 
     /// Returns the labels.
     pub(super) fn labels(&self) -> &Labels {
-        &self.labels
+        &self.replica.labels
     }
 
     /// Returns the effective requests.
     pub(super) fn requests(&self) -> Resources {
-        self.requests
+        self.replica.requests
     }
 
     /// Iterates over the host ports of containers and sidecars.
@@ -166,9 +176,10 @@ impl PlacementFacts {
 
     /// Returns true if the two Pods are to be spread: they have the same owner, or no owner and equal labels.
     pub(super) fn is_spread_with(&self, other: &Self) -> bool {
-        match (&self.controller_uid, &other.controller_uid) {
+        let (own, other) = (&self.replica, &other.replica);
+        match (&own.controller_uid, &other.controller_uid) {
             (Some(own), Some(other)) => own == other,
-            (None, None) => !self.labels.is_empty() && self.labels == other.labels,
+            (None, None) => !own.labels.is_empty() && own.labels == other.labels,
             _ => false,
         }
     }

@@ -7,7 +7,7 @@ use api::decode::quantity_in_thousandths;
 use api::object::Labels;
 
 /// CPU and memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Resources {
     /// Thousandths of a CPU.
     pub cpu_millis: i64,

@@ -88,7 +88,7 @@ fn pods_share_equal_values() {
         PlacementFacts::of(&view(metadata, json!({"nodeName": "a"})), &mut shared)
     };
     let (first, second) = (of("p"), of("q"));
-    assert!(Arc::ptr_eq(&first.labels, &second.labels));
+    assert!(Arc::ptr_eq(&first.replica, &second.replica));
     assert!(Arc::ptr_eq(&first.node_name, &second.node_name));
 }
 
