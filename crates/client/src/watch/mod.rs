@@ -6,6 +6,7 @@
 //! refused request (403) reports nothing: the objects that were reported stay until a list shows that they are gone.
 
 mod keys;
+mod names;
 mod shared;
 mod stream;
 
