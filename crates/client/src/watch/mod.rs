@@ -7,6 +7,7 @@
 //! them.
 
 mod keys;
+mod names;
 mod shared;
 mod stream;
 

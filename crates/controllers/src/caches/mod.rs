@@ -16,11 +16,12 @@ mod uid;
 
 use std::collections::BTreeMap;
 
-use api::object::{Endpoints, Labels, Node, ObjectKey, Pod, Service};
+use api::object::{Endpoints, Labels, Node, ObjectKey, ObjectMeta, Pod, Service};
 
 use self::interner::Interner;
 use self::pods::INDEXED_KEYS_MAX;
 
+use crate::endpointslice::TRIGGER_TIME;
 use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
 pub(crate) use compact_set::CompactSet;
@@ -66,7 +67,9 @@ impl Caches {
         let mut annotations = std::mem::take(&mut service.metadata.annotations);
         annotations.retain(|key, _| key == TOPOLOGY_MODE || key == TOPOLOGY_AWARE_HINTS);
         drop_unused_metadata(&mut service.metadata);
-        service.metadata.annotations = annotations;
+        if !annotations.is_empty() {
+            service.metadata.annotations = annotations;
+        }
         service.status = Default::default();
         let key = service.metadata.key();
         let selector = &service.spec.selector;
@@ -191,10 +194,19 @@ impl Caches {
 }
 
 /// Drops annotations, owners and finalizers, which no endpoint controller reads.
-fn drop_unused_metadata(metadata: &mut api::object::ObjectMeta) {
+fn drop_unused_metadata(metadata: &mut ObjectMeta) {
     metadata.annotations.clear();
     metadata.owner_references.clear();
     metadata.finalizers.clear();
+}
+
+/// Drops the trigger time of a slice or of Endpoints. Each write sets it anew.
+pub(crate) fn drop_trigger_time(metadata: &mut ObjectMeta) {
+    metadata.annotations.remove(TRIGGER_TIME);
+    if metadata.annotations.is_empty() {
+        // An emptied map keeps a node.
+        metadata.annotations = Labels::new();
+    }
 }
 
 #[cfg(test)]

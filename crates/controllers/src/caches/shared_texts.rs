@@ -3,6 +3,7 @@
 //! A response and an event are decoded with values of their own. Most memory of a cached endpoint are the values of its
 //! Pod.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::object::{EndpointSlice, Endpoints, ObjectKey, TargetRef};
@@ -35,11 +36,16 @@ impl PodFacts {
 }
 
 impl Pods {
-    /// Replaces texts of a slice by those of the cached Pods, and frees the unused capacity of its lists.
+    /// Replaces values of a slice by those of the cached Pods, and frees the unused capacity of its lists. Endpoints of
+    /// one zone share its name.
     pub(crate) fn share_with_slice(&self, slice: &mut EndpointSlice) {
+        let mut zones = BTreeSet::new();
         slice.endpoints.shrink_to_fit();
         for endpoint in &mut slice.endpoints {
             endpoint.addresses.shrink_to_fit();
+            if let Some(zone) = &mut endpoint.zone {
+                share_equal(&mut zones, zone);
+            }
             let target = endpoint.target_ref.as_mut();
             let Some(pod) = target.and_then(|target| self.share_with_target(target)) else {
                 continue;
@@ -51,7 +57,7 @@ impl Pods {
         }
     }
 
-    /// Replaces texts of Endpoints by those of the cached Pods, and frees the unused capacity of their lists.
+    /// Replaces values of Endpoints by those of the cached Pods, and frees the unused capacity of their lists.
     pub(crate) fn share_with_endpoints(&self, endpoints: &mut Endpoints) {
         for subset in &mut endpoints.subsets {
             subset.addresses.shrink_to_fit();
@@ -75,6 +81,14 @@ impl Pods {
         }
         *target = Arc::clone(&pod.target);
         Some(pod)
+    }
+}
+
+/// Replaces a text by an equal one of the set, or adds it.
+fn share_equal(known: &mut BTreeSet<Arc<str>>, text: &mut Arc<str>) {
+    match known.get(&**text) {
+        Some(same) => *text = Arc::clone(same),
+        None => _ = known.insert(Arc::clone(text)),
     }
 }
 

@@ -198,3 +198,17 @@ fn complete_list_removes_objects_without_events() {
     assert_eq!(names(caches.slices.complete_list(10)), ["s"]);
     assert!(caches.slices.of(&ObjectKey::new("n", "s")).is_empty());
 }
+
+#[test]
+fn trigger_time_is_dropped_and_other_annotations_stay() {
+    let annotations = json!({"endpoints.kubernetes.io/last-change-trigger-time": "t", "a": "b"});
+    let mut slice = named_slice("a", "1");
+    slice.metadata.annotations = serde_json::from_value(annotations).expect("annotations");
+    super::drop_trigger_time(&mut slice.metadata);
+    assert_eq!(
+        slice.metadata.annotations,
+        api::object::Labels::from([("a".to_owned(), "b".to_owned())])
+    );
+    super::drop_trigger_time(&mut slice.metadata);
+    assert_eq!(slice.metadata.annotations.len(), 1);
+}

@@ -4,6 +4,8 @@ use std::num::NonZeroI64;
 
 use jiff::Timestamp;
 
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
 /// A time in whole microseconds, the finest unit of the API. An optional one takes eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(
@@ -26,8 +28,10 @@ impl Time {
     /// Returns the time as a timestamp.
     pub(crate) fn timestamp(self) -> Timestamp {
         let number = self.0.get();
+        let micros = number - i64::from(number > 0);
+        let nanos = i32::try_from(micros % MICROS_PER_SECOND * 1_000).unwrap_or_default();
         // The number is that of a timestamp.
-        Timestamp::from_microsecond(number - i64::from(number > 0)).unwrap_or_default()
+        Timestamp::new(micros / MICROS_PER_SECOND, nanos).unwrap_or_default()
     }
 }
 

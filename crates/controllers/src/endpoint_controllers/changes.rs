@@ -8,6 +8,7 @@ use client::Event;
 use super::reconciler::EndpointReconciler;
 use super::watches::{Arrival, Change};
 use super::work::{Work, selects_pods};
+use crate::caches::drop_trigger_time;
 use crate::endpoints::LEADER_ANNOTATION;
 use crate::malformed_object::log_skipped;
 use crate::selection::Controller;
@@ -82,6 +83,7 @@ impl EndpointReconciler {
         let affected = match arrival.event {
             Event::Applied(mut slice) => {
                 self.caches.pods.share_with_slice(&mut slice);
+                drop_trigger_time(&mut slice.metadata);
                 slices.apply(slice)
             }
             Event::Deleted(key) => slices.remove(&key).into_iter().collect(),
@@ -129,6 +131,7 @@ impl EndpointReconciler {
             Event::Applied(mut endpoints) => {
                 let key = endpoints.metadata.key();
                 self.caches.pods.share_with_endpoints(&mut endpoints);
+                drop_trigger_time(&mut endpoints.metadata);
                 if !self.caches.endpoints.apply(endpoints) {
                     return;
                 }

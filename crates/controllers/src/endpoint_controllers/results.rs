@@ -8,6 +8,7 @@ use reconcile::events::{EventText, ObjectReference};
 use super::job::{FinishedJob, JobResult};
 use super::reconciler::EndpointReconciler;
 use super::work::{Topic, Work};
+use crate::caches::drop_trigger_time;
 use crate::endpoints;
 use crate::metrics::SyncResult;
 
@@ -62,6 +63,9 @@ impl EndpointReconciler {
                 });
                 for slice in &mut report.written {
                     self.caches.pods.share_with_slice(slice);
+                    if !is_mirror {
+                        drop_trigger_time(&mut slice.metadata);
+                    }
                 }
                 report.apply_to(if is_mirror {
                     &mut self.caches.mirrored
@@ -73,6 +77,7 @@ impl EndpointReconciler {
                 match written {
                     endpoints::WriteResult::Current(mut endpoints) => {
                         self.caches.pods.share_with_endpoints(&mut endpoints);
+                        drop_trigger_time(&mut endpoints.metadata);
                         self.caches.endpoints.apply_response(endpoints);
                     }
                     endpoints::WriteResult::Deleted(meta) => self.caches.endpoints.confirm_deletion(&meta),

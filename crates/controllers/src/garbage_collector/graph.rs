@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use api::object::ObjectMeta;
 
 use super::kinds::ObjectLocation;
-use crate::caches::Uid;
+use crate::caches::{CompactSet, Uid};
 
 /// Finalizer of an owner that is deleted after its dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -85,7 +85,7 @@ impl Candidate {
 pub(crate) struct Graph {
     nodes: HashMap<ObjectLocation, Node>,
     /// Dependents by the location of the owner, for any UID.
-    dependents: HashMap<ObjectLocation, BTreeSet<ObjectLocation>>,
+    dependents: HashMap<ObjectLocation, CompactSet<ObjectLocation>>,
     /// Fingerprints of the UID by that of the location. Their hash has a random key, so that clients cannot construct a
     /// collision.
     present: HashMap<u64, u64>,
@@ -211,7 +211,8 @@ impl Graph {
     }
 
     fn dependents_at(&self, location: &ObjectLocation) -> impl Iterator<Item = ObjectLocation> {
-        self.dependents.get(location).into_iter().flatten().cloned()
+        let dependents = self.dependents.get(location).into_iter();
+        dependents.flat_map(CompactSet::iter).cloned()
     }
 
     fn dependents_of(&self, location: &ObjectLocation, uid: &Uid) -> Vec<Dependent> {

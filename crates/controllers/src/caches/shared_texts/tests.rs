@@ -75,3 +75,16 @@ fn reference_to_a_pod_survives_its_updates() {
     caches.apply_pod(&changed);
     assert!(Arc::ptr_eq(&target, &cached(&caches).target));
 }
+
+#[test]
+fn endpoints_of_a_zone_share_its_name() {
+    let endpoint = |zone: &str| json!({"addresses": ["10.0.0.1"], "zone": zone});
+    let endpoints = json!([endpoint("a"), endpoint("b"), endpoint("a")]);
+    let slice = json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": endpoints});
+    let before: EndpointSlice = serde_json::from_value(slice).expect("a slice");
+    let mut slice = before.clone();
+    Caches::default().pods.share_with_slice(&mut slice);
+    assert_eq!(slice, before);
+    let zone = |index: usize| slice.endpoints[index].zone.as_ref().expect("a zone");
+    assert!(Arc::ptr_eq(zone(0), zone(2)));
+}

@@ -22,3 +22,8 @@ fn other_texts_are_no_times() {
     assert_eq!(Time::parse(""), None);
     assert_eq!(Time::parse("2026"), None);
 }
+
+#[test]
+fn optional_time_takes_eight_bytes() {
+    assert_eq!(size_of::<Option<Time>>(), 8);
+}
