@@ -45,10 +45,15 @@ impl Interner {
 }
 
 /// Labels of an object, sorted by key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LabelSet(Arc<[Label]>);
 
 impl LabelSet {
+    /// Returns true if there are no labels.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the value of a label.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.label(key).map(|(_, value)| &**value)

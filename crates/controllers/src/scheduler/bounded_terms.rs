@@ -3,12 +3,9 @@
 use std::ops::Deref;
 
 use api::field::Path;
-use api::object::Labels;
 use api::selector::LabelSelector;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-
-use crate::owned_objects::selects;
 
 /// Largest total size of the terms of one kind in a Pod. The anti-affinity of each Pod on a Node is evaluated for
 /// each Pod to schedule, also of other namespaces. An object has room for tens of thousands of terms, so that a few
@@ -83,11 +80,10 @@ impl TermSelector {
         !self.is_present
     }
 
-    /// Returns true if the selector matches the labels.
-    pub(crate) fn matches(&self, labels: &Labels) -> bool {
-        self.selector
-            .as_ref()
-            .is_some_and(|selector| selects(selector, labels))
+    /// Returns true if the selector matches the labels of an object. `label` returns the value of a key.
+    pub(crate) fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let selector = self.selector.as_ref();
+        selector.is_some_and(|selector| selector.matches(label))
     }
 
     /// Returns the number of requirements and values.

@@ -6,12 +6,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use api::object::{Labels, ObjectKey};
+use api::object::ObjectKey;
 use api::pod::RequestedHostPort;
 
 use super::affinity::PodTerm;
 use super::pod::{SchedulePod, SchedulePort};
 use super::resources::Resources;
+use crate::caches::interner::{Interner, LabelSet};
 use crate::caches::{Cached, Keyed, Shared, Uid};
 
 /// A Pod in the cache of the scheduler.
@@ -43,7 +44,7 @@ pub(crate) struct PlacementFacts {
 /// The facts that the replicas of a workload have in common.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ReplicaFacts {
-    labels: Labels,
+    labels: LabelSet,
     /// UID of the controller that owns the Pod.
     controller_uid: Option<Arc<str>>,
     /// The effective requests.
@@ -62,8 +63,8 @@ struct RareFacts {
 /// Values that cached Pods share.
 #[derive(Debug, Default)]
 pub(crate) struct SharedFacts {
-    /// Names of Nodes and UIDs of controllers.
-    texts: Shared<str>,
+    /// Names of Nodes, UIDs of controllers, and labels.
+    values: Interner,
     replicas: Shared<ReplicaFacts>,
 }
 
@@ -119,15 +120,13 @@ impl PlacementFacts {
         };
         let has_rare = !rare.host_ports.is_empty() || !rare.anti_affinity.is_empty();
         let replica = ReplicaFacts {
-            labels: metadata.labels.clone(),
-            controller_uid: metadata
-                .controller()
-                .map(|owner| shared.texts.intern(owner.uid.as_str())),
+            labels: shared.values.labels(&metadata.labels),
+            controller_uid: metadata.controller().map(|owner| shared.values.text(&owner.uid)),
             requests: pod.requests(),
         };
         Self {
             key: metadata.key(),
-            node_name: shared.texts.intern(spec.node_name.as_str()),
+            node_name: shared.values.text(&spec.node_name),
             replica: shared.replicas.intern(replica),
             rare: has_rare.then(|| Box::new(rare)),
             is_finished: pod.is_finished(),
@@ -141,7 +140,7 @@ impl PlacementFacts {
     }
 
     /// Returns the labels.
-    pub(super) fn labels(&self) -> &Labels {
+    pub(super) fn labels(&self) -> &LabelSet {
         &self.replica.labels
     }
 

@@ -17,13 +17,16 @@ impl PodTerm {
         } else {
             let labels = namespaces.get(namespace);
             self.namespaces.iter().any(|name| name == namespace)
-                || labels.is_some_and(|labels| self.namespace_selector.matches(labels))
+                || labels.is_some_and(|labels| {
+                    self.namespace_selector
+                        .matches(|key| labels.get(key).map(String::as_str))
+                })
         };
         let (own, other) = (owner.labels(), pod.labels());
         let is_shared = |key: &String| own.get(key).is_none_or(|value| other.get(key) == Some(value));
         let is_different = |key: &String| own.get(key).is_none_or(|value| other.get(key) != Some(value));
         selects_namespace
-            && self.label_selector.matches(other)
+            && self.label_selector.matches(|key| other.get(key))
             && self.match_label_keys.iter().all(is_shared)
             && self.mismatch_label_keys.iter().all(is_different)
     }
@@ -35,7 +38,7 @@ impl SpreadConstraint {
         let (own, other) = (owner.labels(), pod.labels());
         let is_shared = |key: &String| own.get(key).is_none_or(|value| other.get(key) == Some(value));
         owner.namespace() == pod.namespace()
-            && self.label_selector.matches(other)
+            && self.label_selector.matches(|key| other.get(key))
             && self.match_label_keys.iter().all(is_shared)
     }
 }

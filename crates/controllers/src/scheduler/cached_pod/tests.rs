@@ -27,7 +27,8 @@ fn facts_equal_those_of_the_view() {
     );
     let facts = PlacementFacts::of(&pod, &mut SharedFacts::default());
     assert_eq!(facts.namespace(), "n");
-    assert_eq!(facts.labels(), &pod.metadata.labels);
+    assert_eq!(facts.labels().get("app"), Some("web"));
+    assert_eq!(facts.labels().iter().count(), pod.metadata.labels.len());
     assert_eq!(facts.requests(), pod.requests());
     assert_eq!(
         facts.host_ports().collect::<Vec<_>>(),
