@@ -11,7 +11,10 @@ use super::pending_writes::{PendingWrites, version};
 #[derive(Default)]
 pub(crate) struct SliceCache {
     /// The slices of each Service in the order of their names.
-    #[expect(clippy::vec_box, reason = "a vector of one slice has room for four, of 400 bytes each")]
+    #[expect(
+        clippy::vec_box,
+        reason = "a vector of one slice has room for four, of 400 bytes each"
+    )]
     by_service: BTreeMap<ObjectKey, Vec<Box<EndpointSlice>>>,
     service_of: HashMap<ObjectKey, ObjectKey>,
     pending: PendingWrites,

@@ -17,6 +17,7 @@ pub struct TriggerTimes {
 /// A Pod with the last transition of its readiness.
 type TimedPod = (Arc<TargetRef>, Time);
 
+/// State of a Service and its Pods at the last sync.
 #[derive(Debug)]
 struct ServiceState {
     service_created: Option<Time>,

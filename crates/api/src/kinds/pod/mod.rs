@@ -27,8 +27,8 @@ pub use update::{
 };
 pub use validate::validate_pod;
 pub(crate) use validate::validate_spec;
-pub use warnings::{pod_creation_warnings, pod_status_warnings};
 pub(crate) use warnings::{name_warnings, template_warnings};
+pub use warnings::{pod_creation_warnings, pod_status_warnings};
 
 /// Lists of containers in the spec of a Pod.
 const CONTAINER_LISTS: [&str; 2] = ["initContainers", "containers"];

@@ -113,7 +113,11 @@ impl Activity {
     /// # Errors
     /// [`IdleReason::Unread`] if that is so already.
     fn time_left_to_read(&self, now: Instant) -> Result<Duration, IdleReason> {
-        let oldest = self.unread().values().map(|unread| unread.since_milliseconds).min();
+        let oldest = self
+            .unread()
+            .values()
+            .map(|unread| unread.since_milliseconds)
+            .min();
         let Some(since_milliseconds) = oldest else {
             return Ok(IDLE_TIMEOUT);
         };
