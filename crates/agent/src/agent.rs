@@ -181,11 +181,28 @@ async fn prepare(
     host_ips: Vec<IpAddr>,
     state: StateDirectory,
 ) -> Result<(Context, JoinSet<()>, oneshot::Receiver<Vec<IpNet>>), AgentError> {
+    let mut background = JoinSet::new();
+    let cgroups = Cgroups::open();
+    // A Node that is ready answers the API server.
+    if let Some(server_settings) = &settings.server {
+        let stats = Stats::default();
+        background.spawn(
+            stats
+                .clone()
+                .measure(state.clone(), cgroups.as_ref().ok().cloned()),
+        );
+        let reports = server::NodeReports {
+            node_name: settings.node_name.clone(),
+            reports: settings.reports.clone(),
+            stats,
+        };
+        let server = server::Server::start(server_settings, state.clone(), reports).await?;
+        background.spawn(server.serve());
+    }
     let mut pod_cidrs = known_pod_cidrs(&settings, &state);
     if pod_cidrs.is_empty() {
         pod_cidrs = register(&client, &settings, &host_ips, &state).await;
     }
-    let mut background = JoinSet::new();
     let (changed, ranges_changed) = oneshot::channel();
     background.spawn(register_in_background(
         client.clone(),
@@ -204,22 +221,6 @@ async fn prepare(
     let recorder = EventRecorder::new(client.clone(), WallClock::system());
     let (events, write_events) = EventQueue::new(recorder);
     background.spawn(write_events);
-    let cgroups = Cgroups::open();
-    if let Some(server_settings) = &settings.server {
-        let stats = Stats::default();
-        background.spawn(
-            stats
-                .clone()
-                .measure(state.clone(), cgroups.as_ref().ok().cloned()),
-        );
-        let reports = server::NodeReports {
-            node_name: settings.node_name.clone(),
-            reports: settings.reports.clone(),
-            stats,
-        };
-        let server = server::Server::start(server_settings, state.clone(), reports).await?;
-        background.spawn(server.serve());
-    }
     let node_images = settings
         .image_store
         .as_ref()

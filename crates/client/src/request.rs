@@ -103,7 +103,7 @@ impl Client {
             .http2_keep_alive_while_idle(true)
             .http2_adaptive_window(true)
             .build(connector.enable_all_versions().wrap_connector(tcp));
-        Ok(Self::over(config, Transport::Network(Box::new(http))))
+        Ok(Self::over(config, Transport::network(http)))
     }
 
     /// Creates a client of a server in the same process.
