@@ -38,7 +38,7 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Replaces a file like [`write`], but does not wait for the disk. A power failure can leave the former file, no file, or
+/// Replaces a file like [`write()`], but does not wait for the disk. A power failure can leave the former file, no file, or
 /// a damaged one. Use this only for contents that the reader checks and can create again.
 ///
 /// # Errors
