@@ -58,6 +58,11 @@ impl DepartedList {
         self.0.extend(departed.take(room));
     }
 
+    /// Returns true if no endpoint has left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns and removes all endpoints.
     pub(crate) fn take(&mut self) -> Vec<DepartedEndpoint> {
         std::mem::take(&mut self.0)

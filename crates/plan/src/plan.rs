@@ -194,6 +194,11 @@ impl Plan {
         changes
     }
 
+    /// Returns true if endpoints of other nodes have left without termination since the last [`Plan::take_departed`].
+    pub fn has_departed(&self) -> bool {
+        !self.departed.is_empty()
+    }
+
     /// Returns the endpoints of other nodes that left without termination since the previous call.
     pub fn take_departed(&mut self) -> Vec<DepartedEndpoint> {
         self.departed.take()

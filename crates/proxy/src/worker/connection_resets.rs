@@ -21,11 +21,28 @@ use crate::reports::metrics::ResetReason;
 const ENDED_PER_PASS_MAX: usize = 4_096;
 /// Time until the next pass, if connections remain.
 const PASS_PAUSE: Duration = Duration::from_secs(1);
+/// Time from the first endpoint that leaves until the search for its connections, which covers all that leave until then.
+/// The search reads the conntrack table of the kernel, which takes tens of milliseconds and delays the changes that follow.
+const DEPARTED_DELAY: Duration = Duration::from_secs(1);
 
 impl<D: Dataplane> Worker<D> {
+    /// Schedules the report of endpoints that left without termination.
+    pub(super) fn schedule_departed(&mut self) {
+        if self.departed_sender.is_some() && self.departed_due.is_none() && self.plan.has_departed() {
+            self.departed_due = Some(Instant::now() + DEPARTED_DELAY);
+        }
+    }
+
+    /// Reports endpoints that left, if that is due.
+    pub(super) fn report_due_departed(&mut self, now: Instant) {
+        if self.departed_due.take_if(|due| *due <= now).is_some() {
+            self.report_departed();
+        }
+    }
+
     /// Sends endpoints that left without termination to the check of their nodes, which reads Nodes. Endpoints without a
     /// connection, and those of deleted Services, are not checked.
-    pub(super) fn report_departed(&mut self) {
+    fn report_departed(&mut self) {
         let mut departed = self.plan.take_departed();
         departed.retain(|endpoint| self.plan.ports_of(&endpoint.service).next().is_some());
         let is_userspace = self.is_userspace();

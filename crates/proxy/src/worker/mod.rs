@@ -151,6 +151,8 @@ pub(crate) struct Worker<D> {
     forwarding_retry: Option<Retry>,
     /// Channel for endpoints whose node may have failed.
     departed_sender: Option<DepartedSender>,
+    /// Time of the next report of endpoints that left.
+    departed_due: Option<Instant>,
     events: Events,
     /// Queue for external changes, until they are watched.
     change_sender: Option<WeakSender<Update>>,
@@ -211,6 +213,7 @@ impl<D: Dataplane> Worker<D> {
             forwarding: Forwarding::default(),
             forwarding_retry: None,
             departed_sender: None,
+            departed_due: None,
             events,
             change_sender: None,
             external_changes: Vec::new(),
@@ -264,6 +267,7 @@ impl<D: Dataplane> Worker<D> {
                 self.ages.next(),
                 self.rebalancing.next(),
                 self.resets.next(),
+                self.departed_due,
                 self.forwarding_retry.map(|retry| retry.at),
                 self.forwarding.refresh_at,
                 self.kept_requests.as_ref().map(KeptRequests::at),
@@ -296,6 +300,7 @@ impl<D: Dataplane> Worker<D> {
             self.reset_aged();
             self.rebalance();
             self.resets.expire(Instant::now());
+            self.report_due_departed(Instant::now());
             self.forward_connections();
             self.refresh_program();
             self.clean_up_kept_requests();
@@ -370,7 +375,7 @@ impl<D: Dataplane> Worker<D> {
             self.shared_status.metrics.nothing_pending();
         }
         self.clean_up_conntrack();
-        self.report_departed();
+        self.schedule_departed();
         // A refused Service is a fault of the Service, not of the proxy.
         self.shared_status.health.updated(Moment::now());
         Ok(if self.pending.is_empty() {

@@ -603,6 +603,11 @@ fn checked_endpoints(worker: Worker<Recorder>, has_service: bool) -> Vec<String>
         worker.apply_update(Update::Slice(Event::Applied(slice)));
         worker.apply().expect("an applied change");
     }
+    worker.report_due_departed(Instant::now());
+    departed.try_recv().expect_err("no report before it is due");
+    let due = worker.departed_due.expect("a scheduled report");
+    worker.report_due_departed(due);
+    assert_eq!(worker.departed_due, None);
     let received = departed.try_recv().unwrap_or_default();
     let shown = received
         .iter()
