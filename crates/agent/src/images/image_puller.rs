@@ -39,6 +39,24 @@ struct PullKey {
     credentials: Vec<[String; 3]>,
 }
 
+impl PullKey {
+    fn new(namespace: &str, reference: &Reference, credentials: &[RegistryCredential]) -> Self {
+        let parts = credentials.iter().map(|credential| {
+            let RegistryCredential {
+                registry,
+                username,
+                password,
+            } = credential;
+            [registry.clone(), username.clone(), password.clone()]
+        });
+        Self {
+            namespace: namespace.to_owned(),
+            reference: reference.clone(),
+            credentials: parts.collect(),
+        }
+    }
+}
+
 /// Channel for the result of a pull. The task of the pull holds it.
 type PullSender = watch::Sender<Option<PullResult>>;
 
@@ -99,19 +117,7 @@ impl ImagePuller {
         reference: &Reference,
         credentials: Vec<RegistryCredential>,
     ) -> watch::Receiver<Option<PullResult>> {
-        let parts = credentials.iter().map(|credential| {
-            let RegistryCredential {
-                registry,
-                username,
-                password,
-            } = credential;
-            [registry.clone(), username.clone(), password.clone()]
-        });
-        let key = PullKey {
-            namespace: namespace.to_owned(),
-            reference: reference.clone(),
-            credentials: parts.collect(),
-        };
+        let key = PullKey::new(namespace, reference, &credentials);
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = running.get(&key).and_then(Weak::upgrade) {
             return sender.subscribe();

@@ -38,24 +38,14 @@ pub(super) fn start(
     if requested.has_terminal {
         set_terminal_type(program);
     }
-    let input = if requested.has_terminal {
-        Input::Terminal
-    } else if requested.has_input && !program.closes_stdin_when_serving {
-        Input::Pipe
+    let input = input_of(program);
+    let mut ends = BTreeMap::new();
+    let (output, error) = if requested.has_terminal {
+        (Stdio::null(), Stdio::null())
     } else {
-        Input::Null
+        let output = open_output(OutputStream::Output, &mut ends)?;
+        (output, open_output(OutputStream::Error, &mut ends)?)
     };
-    let (mut ends, mut output, mut error) = (BTreeMap::new(), Stdio::null(), Stdio::null());
-    if !requested.has_terminal {
-        for (stream, child_end) in [
-            (OutputStream::Output, &mut output),
-            (OutputStream::Error, &mut error),
-        ] {
-            let (reading, writing) = io::pipe()?;
-            ends.insert(stream, OwnedFd::from(reading));
-            *child_end = writing.into();
-        }
-    }
     let shared_namespaces = SharedNamespaces {
         mounts_of: None,
         processes_of: target,
@@ -95,6 +85,23 @@ pub(super) fn start(
         streams: ContainerStreams::new(input),
         ends,
     })
+}
+
+fn input_of(program: &Program) -> Input {
+    if program.streams.has_terminal {
+        Input::Terminal
+    } else if program.streams.has_input && !program.closes_stdin_when_serving {
+        Input::Pipe
+    } else {
+        Input::Null
+    }
+}
+
+/// Opens a pipe for an output stream, and adds its reading end to `ends`. Returns the end of the container.
+fn open_output(stream: OutputStream, ends: &mut BTreeMap<OutputStream, OwnedFd>) -> io::Result<Stdio> {
+    let (reading, writing) = io::pipe()?;
+    ends.insert(stream, OwnedFd::from(reading));
+    Ok(writing.into())
 }
 
 /// Returns the input of a container with a terminal, and the end of its output.

@@ -285,6 +285,11 @@ fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::conv
     };
     enter_directory(Path::new(directory))
         .map_err(|error| with_context(&format!("working directory {directory:?}"), &error))?;
+    execute(&program, socket)
+}
+
+/// Executes the program in this process, which has its environment afterwards.
+fn execute(program: &Program, socket: &UnixStream) -> io::Result<std::convert::Infallible> {
     let (first, arguments) = program.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(first);
     if first == SELF_EXE {

@@ -170,13 +170,7 @@ impl Connection<'_> {
         if let Some(next) = &next {
             path.steps.push(self.hop(next));
         }
-        if !at.is_known && !at.name.is_empty() {
-            let text = format!(
-                "the input has no Node {}: its zone and addresses are unknown",
-                at.name
-            );
-            path.steps.push(Step::new(StepKind::Node, text));
-        }
+        path.steps.extend(unknown_node(at));
         path.steps
             .extend(objects.unreadable.iter().map(route::unreadable));
         let frontend_decision = FrontendDecision {
@@ -301,6 +295,18 @@ fn plan_with_objects(settings: &ClusterSettings, objects: &Objects<'_>, node: &P
     let mut plan = settings.plan(node);
     objects.fill(&mut plan);
     plan
+}
+
+/// Returns the step that reports a named node without a Node object.
+fn unknown_node(node: &PlanNode) -> Option<Step> {
+    if node.is_known || node.name.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "the input has no Node {}: its zone and addresses are unknown",
+        node.name
+    );
+    Some(Step::new(StepKind::Node, text))
 }
 
 /// Returns the path of a packet that a node decides about, before the decision.

@@ -27,7 +27,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Options {
     /// Number of nodes.
     pub nodes: usize,
-    /// Set to exit after the checks.
+    /// True if the playground exits after the checks.
     pub check_only: bool,
     /// Port of the API on the loopback address of the host; 0 for any free port.
     pub api_port: u16,
@@ -40,15 +40,7 @@ pub(crate) struct Options {
 /// An error if a component does not start.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, CommandError> {
     // The socket is bound before the process enters its namespaces: it is the only connection to the host's network.
-    let listener = match testbed::host_listener() {
-        Some(inherited) => inherited,
-        None => TcpListener::bind(("127.0.0.1", options.api_port)).map_err(|error| {
-            format!(
-                "cannot listen on 127.0.0.1:{}: {error}; choose another --api-port",
-                options.api_port
-            )
-        })?,
-    };
+    let listener = host_listener(options.api_port)?;
     let address = listener.local_addr()?;
     if let Some(status) = testbed::enclose(Some(&listener))? {
         let code = status.code().and_then(|code| u8::try_from(code).ok());
@@ -101,6 +93,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, CommandError> {
     components.stop();
     println!("The playground is stopped.");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the listener of the API on the host, which the process inherits after it has entered its namespaces.
+fn host_listener(api_port: u16) -> Result<TcpListener, CommandError> {
+    if let Some(inherited) = testbed::host_listener() {
+        return Ok(inherited);
+    }
+    let listener = TcpListener::bind(("127.0.0.1", api_port)).map_err(|error| {
+        format!("cannot listen on 127.0.0.1:{api_port}: {error}; choose another --api-port")
+    })?;
+    Ok(listener)
 }
 
 /// Checks each example until it responds, and prints a line per example.

@@ -182,18 +182,8 @@ impl<D: Dataplane> Worker<D> {
         shared_status: Arc<SharedStatus>,
         events: Events,
     ) -> Self {
-        let plan = Plan::new(Settings {
-            node_name: config.node_name.clone(),
-            pods: node::pods(&config.pods, None),
-            masquerade_all: config.masquerade_all,
-            ignores_external_ips: !config.allows_external_ips,
-            default_scheduler: config.default_scheduler,
-            answers_ping: config.answers_ping && dataplane.answers_ping(),
-            supports_two_tier: dataplane.supports_two_tier(),
-            ..Settings::default()
-        });
         let mut worker = Self {
-            plan,
+            plan: empty_plan(&config, &dataplane),
             dataplane,
             conntrack,
             config,
@@ -258,23 +248,7 @@ impl<D: Dataplane> Worker<D> {
         let mut retry: Option<Retry> = None;
         let mut is_waiting = false;
         loop {
-            let repair_external_at =
-                Some(self.repair_external_at).filter(|_| !self.external_changes.is_empty());
-            let ready_at = Some(self.ready_at).filter(|_| is_waiting);
-            let deadlines = [
-                retry.map(|retry| retry.at),
-                self.drains.next(),
-                self.ages.next(),
-                self.rebalancing.next(),
-                self.resets.next(),
-                self.departed_due,
-                self.forwarding_retry.map(|retry| retry.at),
-                self.forwarding.refresh_at,
-                self.kept_requests.as_ref().map(KeptRequests::at),
-                repair_external_at,
-                ready_at,
-            ];
-            let deadline = deadlines.into_iter().flatten().fold(repair_at, Instant::min);
+            let deadline = self.deadline(repair_at, retry, is_waiting);
             let next =
                 runtime.block_on(async { tokio::time::timeout_at(deadline.into(), updates.recv()).await });
             match next {
@@ -310,6 +284,26 @@ impl<D: Dataplane> Worker<D> {
                 repair_at = Instant::now() + self.config.repair_period;
             }
         }
+    }
+
+    /// Returns the time of the next work without an update.
+    fn deadline(&self, repair_at: Instant, retry: Option<Retry>, is_waiting: bool) -> Instant {
+        let repair_external_at = Some(self.repair_external_at).filter(|_| !self.external_changes.is_empty());
+        let ready_at = Some(self.ready_at).filter(|_| is_waiting);
+        let deadlines = [
+            retry.map(|retry| retry.at),
+            self.drains.next(),
+            self.ages.next(),
+            self.rebalancing.next(),
+            self.resets.next(),
+            self.departed_due,
+            self.forwarding_retry.map(|retry| retry.at),
+            self.forwarding.refresh_at,
+            self.kept_requests.as_ref().map(KeptRequests::at),
+            repair_external_at,
+            ready_at,
+        ];
+        deadlines.into_iter().flatten().fold(repair_at, Instant::min)
     }
 
     fn apply_batch(&mut self, first: Update, updates: &mut Receiver<Update>) {
@@ -532,6 +526,19 @@ impl<D: Dataplane> Worker<D> {
             tracing::info!(ports, milliseconds = elapsed.as_millis(), "full sync done");
         }
     }
+}
+
+fn empty_plan<D: Dataplane>(config: &Config, dataplane: &D) -> Plan {
+    Plan::new(Settings {
+        node_name: config.node_name.clone(),
+        pods: node::pods(&config.pods, None),
+        masquerade_all: config.masquerade_all,
+        ignores_external_ips: !config.allows_external_ips,
+        default_scheduler: config.default_scheduler,
+        answers_ping: config.answers_ping && dataplane.answers_ping(),
+        supports_two_tier: dataplane.supports_two_tier(),
+        ..Settings::default()
+    })
 }
 
 /// Returns the node ports of a Service port that 127.0.0.1 serves: TCP ones that lead to endpoints from this node, each

@@ -85,9 +85,33 @@ async fn copy(mut session: Session, ends: SessionStreams, streams: ClientStreams
         mut gone,
     } = streams;
     let (exited, has_exited) = watch::channel(false);
-    let mut outputs = JoinSet::new();
-    // Ends with this function: a command need not read its input.
-    let mut inputs = JoinSet::new();
+    // The inputs end with this function: a command need not read its input.
+    let (_inputs, mut outputs) = start_copies(ends, input, sizes, &output, has_exited);
+    let finished = async {
+        let exit = session.exit().await;
+        exited.send_replace(true);
+        while outputs.join_next().await.is_some() {}
+        exit
+    };
+    tokio::select! {
+        exit = finished => match exit {
+            Ok(code) => CommandResult::Exited(code),
+            Err(error) => CommandResult::Failed(format!("the sandbox of the container ended: {error}")),
+        },
+        _ = &mut gone => CommandResult::Failed("the client has disconnected".to_owned()),
+        () = output.closed() => CommandResult::Failed("the client has disconnected".to_owned()),
+    }
+}
+
+/// Starts the tasks that copy inputs, and those that copy outputs until `has_exited` and the end of the output.
+fn start_copies(
+    ends: SessionStreams,
+    input: Option<mpsc::Receiver<Bytes>>,
+    sizes: watch::Receiver<Option<TerminalSize>>,
+    output: &mpsc::Sender<Outgoing>,
+    has_exited: watch::Receiver<bool>,
+) -> (JoinSet<()>, JoinSet<()>) {
+    let (mut inputs, mut outputs) = (JoinSet::new(), JoinSet::new());
     match ends {
         SessionStreams::Pipes {
             input: pipe,
@@ -126,20 +150,7 @@ async fn copy(mut session: Session, ends: SessionStreams, streams: ClientStreams
             outputs.spawn(read_pipe(standard, Stream::Output, output.clone(), has_exited));
         }
     }
-    let finished = async {
-        let exit = session.exit().await;
-        exited.send_replace(true);
-        while outputs.join_next().await.is_some() {}
-        exit
-    };
-    tokio::select! {
-        exit = finished => match exit {
-            Ok(code) => CommandResult::Exited(code),
-            Err(error) => CommandResult::Failed(format!("the sandbox of the container ended: {error}")),
-        },
-        _ = &mut gone => CommandResult::Failed("the client has disconnected".to_owned()),
-        () = output.closed() => CommandResult::Failed("the client has disconnected".to_owned()),
-    }
+    (inputs, outputs)
 }
 
 /// Starts the tasks for the input of a container. Without one, the input of the client is dropped.

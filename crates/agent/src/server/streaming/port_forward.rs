@@ -73,19 +73,12 @@ where
         let Some(stream) = stream else { break };
         let now = Instant::now();
         waiting.retain(|_, pending| pending.deadline > now);
-        let Some(StreamHeaders {
-            request_id,
-            port,
-            kind,
-        }) = parse(&stream.headers)
-        else {
-            refuse(
-                &stream.sender,
-                "expected the headers streamType, port and requestID",
-            )
-            .await;
+        let Some(headers) = parse(&stream.headers) else {
+            let message = "expected the headers streamType, port and requestID";
+            refuse(&stream.sender, message).await;
             continue;
         };
+        let kind = headers.kind;
         let pending = ConnectionStream {
             kind,
             received: stream.received,
@@ -93,13 +86,14 @@ where
             sender: stream.sender,
             deadline: now + PAIR_TIMEOUT,
         };
-        match waiting.remove(&request_id) {
+        match waiting.remove(&headers.request_id) {
             Some(other) if other.kind != kind => {
                 let (data, error) = match kind {
                     StreamKind::Data => (pending, other.sender),
                     StreamKind::Error => (other, pending.sender),
                 };
-                connections.spawn(forward(Arc::clone(&network), Arc::clone(&pod), port, data, error));
+                let (network, pod) = (Arc::clone(&network), Arc::clone(&pod));
+                connections.spawn(forward(network, pod, headers.port, data, error));
             }
             _ if waiting.len() + connections.len() >= CONNECTIONS_MAX => {
                 // Bytes of a data stream would reach the program that connected.
@@ -110,7 +104,7 @@ where
                 refuse(&pending.sender, message).await;
             }
             _ => {
-                waiting.insert(request_id, pending);
+                waiting.insert(headers.request_id, pending);
             }
         }
     }

@@ -228,24 +228,8 @@ impl FrameReader {
         for event in events {
             match event {
                 Event::Opened { stream, headers } => {
-                    if let (Some(streams), Some(writes)) = (&self.streams, &writes) {
-                        let (data, received) = mpsc::channel(MESSAGES_WAITING_MAX);
-                        let (reset, is_reset) = oneshot::channel();
-                        self.received.retain(|_, incoming| !incoming.is_unused());
-                        let data = Some(data);
-                        self.received.insert(stream, Incoming { data, reset });
-                        let opened = SpdyStream {
-                            headers,
-                            received,
-                            reset: is_reset,
-                            sender: StreamSender {
-                                stream,
-                                state: Arc::clone(&self.state),
-                                writes: writes.clone(),
-                            },
-                        };
-                        // An error means that the session ends; the loop detects it.
-                        streams.send(opened).await.ok();
+                    if let Some(writes) = &writes {
+                        self.open_stream(stream, headers, writes.clone()).await;
                     }
                 }
                 Event::Data { stream, bytes } => {
@@ -272,6 +256,30 @@ impl FrameReader {
             }
         }
         Ok(())
+    }
+
+    /// Passes a stream that the client opened to the server.
+    async fn open_stream(&mut self, stream: u32, headers: Headers, writes: mpsc::Sender<Bytes>) {
+        let Some(streams) = &self.streams else {
+            return;
+        };
+        let (data, received) = mpsc::channel(MESSAGES_WAITING_MAX);
+        let (reset, is_reset) = oneshot::channel();
+        self.received.retain(|_, incoming| !incoming.is_unused());
+        let data = Some(data);
+        self.received.insert(stream, Incoming { data, reset });
+        let opened = SpdyStream {
+            headers,
+            received,
+            reset: is_reset,
+            sender: StreamSender {
+                stream,
+                state: Arc::clone(&self.state),
+                writes,
+            },
+        };
+        // An error means that the session ends; the loop detects it.
+        streams.send(opened).await.ok();
     }
 }
 
@@ -351,18 +359,18 @@ where
     } else {
         result.text()
     };
+    end_streams(opened, status.as_slice()).await;
+    server.finish().await;
+}
+
+/// Sends the status of a command, and the end of its streams.
+async fn end_streams(opened: BTreeMap<Stream, SpdyStream>, status: &[u8]) {
     for (kind, stream) in &opened {
-        let last = if *kind == Stream::Status {
-            status.as_slice()
-        } else {
-            &[]
-        };
+        let last = if *kind == Stream::Status { status } else { &[] };
         if let Err(error) = stream.sender.send(last, true).await {
             tracing::debug!(%error, "end of a stream not sent");
         }
     }
-    drop(opened);
-    server.finish().await;
 }
 
 /// Waits for the streams of a command. Returns `None` if the client has disconnected.

@@ -1,6 +1,7 @@
 //! The verb `create` of resources.
 
 use api::decode::Format;
+use api::kind::Kind;
 use api::metadata::drop_duplicate_owners;
 use api::tree::{child, text};
 use serde_json::Value;
@@ -13,6 +14,7 @@ use super::{
 use crate::failure::Failure;
 use crate::registry::admission::Attempt;
 use crate::registry::namespace;
+use crate::registry::service::Allocation;
 use crate::request::query::WriteOptions;
 use crate::request::route::Target;
 
@@ -79,8 +81,7 @@ impl Resources {
         let attempt = Attempt::create(target, context.requester).recorded(context.recorder);
         self.admission.admit(self.store.index(), attempt, &mut object)?;
         let allocation = if strategy.allocates {
-            let allocated = self.services.create(self.store.index(), &mut object, dry_run);
-            Some(allocated.map_err(|failure| Failure::of_allocation(failure, kind, name_of(&object)))?)
+            Some(self.allocate(kind, &mut object, dry_run)?)
         } else {
             None
         };
@@ -103,11 +104,8 @@ impl Resources {
             return Err(Failure::version_on_create().into());
         }
         if self.store.index().get(&key).is_some() {
-            return Err(if is_name_generated || ownership == Ownership::Applied {
-                WriteError::Conflict
-            } else {
-                Failure::already_exists(kind, name).into()
-            });
+            let can_retry = is_name_generated || ownership == Ownership::Applied;
+            return Err(existing_object(kind, name, can_retry));
         }
         if dry_run {
             return Ok(Outcome::created(render(&object)));
@@ -122,6 +120,22 @@ impl Resources {
         let revision = self.commit_allocated(transaction, allocation).await?;
         (strategy.after_commit)(&self.services, name, Some(&object));
         Ok(Outcome::created(encode_at_revision(&value, revision)?))
+    }
+
+    /// Reserves the addresses and ports of a new Service.
+    fn allocate(&self, kind: &Kind, object: &mut Value, dry_run: bool) -> Result<Allocation, Failure> {
+        let allocated = self.services.create(self.store.index(), object, dry_run);
+        allocated.map_err(|failure| Failure::of_allocation(failure, kind, name_of(object)))
+    }
+}
+
+/// Returns the error of a create whose name an object has already. A retry generates another name, or applies the
+/// configuration to that object.
+fn existing_object(kind: &Kind, name: &str, can_retry: bool) -> WriteError {
+    if can_retry {
+        WriteError::Conflict
+    } else {
+        Failure::already_exists(kind, name).into()
     }
 }
 
