@@ -70,18 +70,29 @@ pub(super) async fn execute(environment: &Environment, job: Job) -> Result<JobOu
             }
         }
     };
+    write(environment, &deployment, step, &mut output).await?;
+    Ok(output)
+}
+
+/// Writes a step, and adds the responses to `output`.
+async fn write(
+    environment: &Environment,
+    deployment: &Deployment,
+    step: Step,
+    output: &mut JobOutput,
+) -> Result<(), ClientError> {
     match step {
         Step::ChangeOwners(changes) => {
-            let written = write_owner_changes(&environment.client, &deployment, changes).await?;
+            let written = write_owner_changes(&environment.client, deployment, changes).await?;
             output.server_state = owner_cache::ServerState {
-                listed: output.server_state.listed,
+                listed: output.server_state.listed.take(),
                 ..written
             };
         }
-        Step::Create(new) => create(environment, &deployment, *new, &mut output).await?,
+        Step::Create(new) => create(environment, deployment, *new, output).await?,
         Step::Change(changes) => {
             for change in changes {
-                let set = patch_replica_set(environment, &deployment, change).await?;
+                let set = patch_replica_set(environment, deployment, change).await?;
                 output.server_state.objects.push(set);
             }
         }
@@ -92,15 +103,15 @@ pub(super) async fn execute(environment: &Environment, job: Job) -> Result<JobOu
             }
         }
         Step::ListOldPods(hash) => {
-            let old_pods = list_old_pods(&environment.client, &deployment, &hash).await?;
+            let old_pods = list_old_pods(&environment.client, deployment, &hash).await?;
             output.old_pods = Some((deployment.metadata.generation, old_pods));
         }
         Step::UpdateStatus(update) => {
-            let update = patch_status(&environment.client, &deployment, &update.patch(&deployment)).await?;
+            let update = patch_status(&environment.client, deployment, &update.patch(deployment)).await?;
             output.server_state.owner = Some(Box::new(update));
         }
     }
-    Ok(output)
+    Ok(())
 }
 
 /// Creates a ReplicaSet and records an Event. If another ReplicaSet has the name, the next attempt uses

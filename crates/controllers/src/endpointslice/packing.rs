@@ -63,12 +63,7 @@ pub(super) fn pack(
         });
     }
     if !rest.is_empty() {
-        let fits = |slice: &&mut EndpointSlice| slice.endpoints.len() + rest.len() <= max;
-        match unchanged
-            .iter_mut()
-            .filter(fits)
-            .max_by_key(|slice| slice.endpoints.len())
-        {
+        match fullest_below(&unchanged, max.saturating_sub(rest.len())) {
             Some(slice) => {
                 let mut slice = slice.clone();
                 slice.endpoints.extend(rest);
@@ -81,6 +76,14 @@ pub(super) fn pack(
         }
     }
     writes.updates.extend(changing);
+}
+
+/// Returns the slice with the most endpoints, of those with at most `endpoints_max`.
+fn fullest_below(slices: &[EndpointSlice], endpoints_max: usize) -> Option<&EndpointSlice> {
+    let below = slices
+        .iter()
+        .filter(|slice| slice.endpoints.len() <= endpoints_max);
+    below.max_by_key(|slice| slice.endpoints.len())
 }
 
 /// Result for an existing slice.

@@ -137,19 +137,21 @@ fn desired_sets(
         }
     }
     if omitted > 0 {
-        let message = format!(
-            "{omitted} Pods are omitted: expected at most {RESOLVED_PORTS_MAX} ports that the Pods of the Service \
-            resolve differently, found more"
-        );
-        changes
-            .events
-            .push(EventText::warning("TooManyEndpointPorts", message));
+        changes.events.push(omission_warning(omitted));
     }
     let mut sets: Vec<Option<PortSet>> = sets.into_iter().map(Some).collect();
     let by_key = by_key.into_iter();
     by_key
         .filter_map(|(key, index)| Some((key, sets.get_mut(index)?.take()?)))
         .collect()
+}
+
+fn omission_warning(pods: usize) -> EventText {
+    let message = format!(
+        "{pods} Pods are omitted: expected at most {RESOLVED_PORTS_MAX} ports that the Pods of the Service \
+        resolve differently, found more"
+    );
+    EventText::warning("TooManyEndpointPorts", message)
 }
 
 #[cfg(test)]

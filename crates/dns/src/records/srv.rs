@@ -56,19 +56,7 @@ impl Resolver<'_, '_, '_> {
 
     /// Answers with an SRV record for each endpoint and matching port.
     fn endpoint_services(&mut self, at: usize, part: Part<'_>, endpoints: Endpoints<'_>) -> LookupResult {
-        let matching = |ports: &'_ [Port]| ports.iter().filter(|port| part.includes(port)).count();
-        let (mut count, mut records) = (0, 0);
-        // The endpoints of a slice follow each other: its ports, which can be thousands, are counted once.
-        let mut counted: Option<(&Slice, usize)> = None;
-        for (slice, _) in endpoints.iter() {
-            let ports = match counted {
-                Some((former, ports)) if std::ptr::eq(former, slice) => ports,
-                _ => matching(&slice.ports),
-            };
-            counted = Some((slice, ports));
-            records += ports;
-            count += 1;
-        }
+        let (count, records) = counts(&endpoints, part);
         let weight = weight(records);
         self.scratch.seen.clear();
         self.scratch.clear_targets();
@@ -153,6 +141,24 @@ impl Resolver<'_, '_, '_> {
         let whole = name.push_wire(labels).and_then(|()| name.push_wire(suffix));
         whole.is_ok().then_some(name)
     }
+}
+
+/// Returns the number of endpoints, and the number of SRV records with their matching ports.
+fn counts(endpoints: &Endpoints<'_>, part: Part<'_>) -> (usize, usize) {
+    let matching = |ports: &[Port]| ports.iter().filter(|port| part.includes(port)).count();
+    let (mut count, mut records) = (0, 0);
+    // The endpoints of a slice follow each other: its ports, which can be thousands, are counted once.
+    let mut counted: Option<(&Slice, usize)> = None;
+    for (slice, _) in endpoints.iter() {
+        let ports = match counted {
+            Some((former, ports)) if std::ptr::eq(former, slice) => ports,
+            _ => matching(&slice.ports),
+        };
+        counted = Some((slice, ports));
+        records += ports;
+        count += 1;
+    }
+    (count, records)
 }
 
 /// Returns the weight of each SRV record. The records share 100, with at least 1 each.

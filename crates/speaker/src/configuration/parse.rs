@@ -1,5 +1,6 @@
 //! Validation of BGPPeers (LBM-13), BGPAdvertisements (LBM-12) and BFDProfiles (LBM-14), with MetalLB's defaults.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use api::field::Path;
@@ -103,13 +104,7 @@ pub(super) fn peer(
         location: location(spec)?,
         port: if spec.peer_port == 0 { PORT } else { spec.peer_port },
         source: optional_address("sourceAddress", &spec.source_address)?,
-        router_id: match spec.router_id.as_str() {
-            "" => None,
-            text => Some(
-                text.parse()
-                    .map_err(|_| format!("spec.routerID must be an IPv4 address, found {text:?}"))?,
-            ),
-        },
+        router_id: router_id(&spec.router_id)?,
         hold_seconds,
         keepalive,
         connect_retry: connect_retry
@@ -128,6 +123,15 @@ pub(super) fn peer(
         vrf: Some(spec.vrf.clone()).filter(|vrf| !vrf.is_empty()),
         is_dual_stack: spec.dual_stack_address_family,
     })
+}
+
+fn router_id(text: &str) -> Result<Option<Ipv4Addr>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let parsed = text.parse();
+    let parsed = parsed.map_err(|_| format!("spec.routerID must be an IPv4 address, found {text:?}"))?;
+    Ok(Some(parsed))
 }
 
 fn peer_as(spec: &BgpPeerSpec, local_as: u32) -> Result<PeerSystem, String> {

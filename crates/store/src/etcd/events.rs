@@ -1,10 +1,12 @@
 //! Conversion of etcd's watch events to commits of the index. Pure.
 
+use bytes::Bytes;
+
 use super::layout::{COMMIT, CommitRecord, LAYOUT, Layout, Offset, Prefix, is_object, parse_stored};
 use super::load::HistoryMark;
 use super::wire::{Event, EventType, KeyValue};
 use crate::index::{Change, Commit};
-use crate::{Key, Transformation};
+use crate::{Key, Revision, Transformation};
 
 /// Result of a batch of events.
 #[derive(Debug, Default)]
@@ -85,17 +87,22 @@ fn convert_transaction(
             transformation.forget(&key);
             changes.push(Change::Delete { key, last });
         } else {
-            let stored = parse_stored(&kv.value);
-            let value = stored.map(|stored| transformation.open_value(&key, stored));
-            match value.and_then(|value| value.with_revision(revision)) {
-                Some(value) => changes.push(Change::Put { key, value }),
-                None => tracing::error!(%key, "malformed value in etcd skipped"),
-            }
+            changes.extend(written(key, &kv.value, transformation, revision));
         }
     }
     if record.is_some() || !changes.is_empty() {
         batch.commits.push(Commit { revision, changes });
     }
+}
+
+/// Returns the change to a written value; `None` if the value is malformed.
+fn written(key: Key, stored: &Bytes, transformation: &Transformation, revision: Revision) -> Option<Change> {
+    let value = parse_stored(stored).map(|stored| transformation.open_value(&key, stored));
+    let value = value.and_then(|value| value.with_revision(revision));
+    if value.is_none() {
+        tracing::error!(%key, "malformed value in etcd skipped");
+    }
+    Some(Change::Put { key, value: value? })
 }
 
 #[cfg(test)]

@@ -143,36 +143,8 @@ impl EventLoop {
             for event in events.iter().filter(|event| event.token().0 & LISTENER_BIT != 0) {
                 match event.token() {
                     WAKER_TOKEN => {
-                        for request in workers
-                            .get(self.index)
-                            .map(WorkerHandle::take_requests)
-                            .unwrap_or_default()
-                        {
-                            match request {
-                                Request::Stop => return,
-                                Request::End(endpoints) => {
-                                    let ended = self.end_connections(|relay| {
-                                        endpoints.contains(&(
-                                            relay.accepted.service.clone(),
-                                            relay.endpoint.address().ip(),
-                                        ))
-                                    });
-                                    count_ended(workers.get(self.index), ResetReason::Lost, ended);
-                                }
-                                Request::EndDrained(endpoints) => {
-                                    let ended = self.end_connections(|relay| {
-                                        endpoints.contains(&(
-                                            relay.accepted.service.clone(),
-                                            relay.endpoint.address(),
-                                        ))
-                                    });
-                                    count_ended(workers.get(self.index), ResetReason::Drain, ended);
-                                }
-                                Request::Report(round) => {
-                                    send_excess(round.take(self.report(&round)), workers);
-                                }
-                                request => self.handle_request(request),
-                            }
+                        if self.handle_requests(workers) {
+                            return;
                         }
                     }
                     Token(token) => self.accept(token & !LISTENER_BIT),
@@ -198,6 +170,35 @@ impl EventLoop {
         let others = [self.resume_at, self.age_check_at, self.end_at];
         let next = deadline.into_iter().chain(others.into_iter().flatten()).min()?;
         Some(next.saturating_duration_since(Instant::now()))
+    }
+
+    /// Handles the waiting requests. Returns true if one of them is a stop request.
+    fn handle_requests(&mut self, workers: &[WorkerHandle]) -> bool {
+        let worker = workers.get(self.index);
+        for request in worker.map(WorkerHandle::take_requests).unwrap_or_default() {
+            match request {
+                Request::Stop => return true,
+                Request::End(endpoints) => {
+                    let ended = self.end_connections(|relay| {
+                        let address = relay.endpoint.address().ip();
+                        endpoints.contains(&(relay.accepted.service.clone(), address))
+                    });
+                    count_ended(worker, ResetReason::Lost, ended);
+                }
+                Request::EndDrained(endpoints) => {
+                    let ended = self.end_connections(|relay| {
+                        let address = relay.endpoint.address();
+                        endpoints.contains(&(relay.accepted.service.clone(), address))
+                    });
+                    count_ended(worker, ResetReason::Drain, ended);
+                }
+                Request::Report(round) => {
+                    send_excess(round.take(self.report(&round)), workers);
+                }
+                request => self.handle_request(request),
+            }
+        }
+        false
     }
 
     fn handle_request(&mut self, request: Request) {

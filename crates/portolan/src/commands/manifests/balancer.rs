@@ -147,21 +147,26 @@ fn announcer(settings: &Settings) -> Vec<Value> {
     objects.extend(component.cluster_rights(&rules));
     objects.extend(component.rights_in(SYSTEM_NAMESPACE, &system_rules));
     if settings.replaces(Predecessor::Metallb) {
-        let rules = if settings.speaks_bgp {
-            json!([
-                {"apiGroups": ["metallb.io"], "resources": ["bfdprofiles", "bgpadvertisements", "bgppeers", "communities", "ipaddresspools", "l2advertisements"], "verbs": ["list", "watch"]},
-                {"apiGroups": ["metallb.io"], "resources": ["configurationstates", "servicebgpstatuses"], "verbs": ["create", "delete", "get", "list"]},
-                {"apiGroups": ["metallb.io"], "resources": ["configurationstates/status", "servicebgpstatuses/status"], "verbs": ["patch"]},
-            ])
-        } else {
-            json!([
-                {"apiGroups": ["metallb.io"], "resources": ["ipaddresspools", "l2advertisements"], "verbs": ["list", "watch"]},
-            ])
-        };
+        let rules = metallb_rules_of_announcer(settings.speaks_bgp);
         objects.extend(component.rights_in(balancer::metallb::NAMESPACE, &rules));
     }
     objects.push(component.daemon_set(Some(METRICS_PORT), pod));
     objects
+}
+
+/// Returns the rights of the announcer to MetalLB's objects.
+fn metallb_rules_of_announcer(speaks_bgp: bool) -> Value {
+    if speaks_bgp {
+        json!([
+            {"apiGroups": ["metallb.io"], "resources": ["bfdprofiles", "bgpadvertisements", "bgppeers", "communities", "ipaddresspools", "l2advertisements"], "verbs": ["list", "watch"]},
+            {"apiGroups": ["metallb.io"], "resources": ["configurationstates", "servicebgpstatuses"], "verbs": ["create", "delete", "get", "list"]},
+            {"apiGroups": ["metallb.io"], "resources": ["configurationstates/status", "servicebgpstatuses/status"], "verbs": ["patch"]},
+        ])
+    } else {
+        json!([
+            {"apiGroups": ["metallb.io"], "resources": ["ipaddresspools", "l2advertisements"], "verbs": ["list", "watch"]},
+        ])
+    }
 }
 
 /// Returns the arguments of a container. MetalLB's objects are read only in a takeover, because they need more rights.

@@ -132,30 +132,40 @@ pub(crate) fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, Comm
         return Ok(ExitCode::SUCCESS);
     }
     flags.node.warn_of_unused_flags(mode);
+    serve_mode(mode, &flags, &configuration, config)
+}
+
+/// Opens the data plane of a mode, and runs the proxy.
+fn serve_mode(
+    mode: Mode,
+    flags: &Flags,
+    configuration: &KubeProxyConfiguration,
+    config: proxy::Config,
+) -> Result<ExitCode, CommandError> {
     match mode {
         Mode::Nftables => {
             let options = nftables::Options::default();
-            serve(&flags, &configuration, config, NftablesDataplane::open(options)?)
+            serve(flags, configuration, config, NftablesDataplane::open(options)?)
         }
         Mode::Iptables => {
             let options = iptables::Options {
                 masquerade_bit: u8::try_from(configuration.iptables.masquerade_bit)?,
                 ..iptables::Options::default()
             };
-            serve(&flags, &configuration, config, IptablesDataplane::open(options)?)
+            serve(flags, configuration, config, IptablesDataplane::open(options)?)
         }
         Mode::Ebpf => {
             let options = flags.node.ebpf();
-            serve(&flags, &configuration, config, EbpfDataplane::open(options)?)
+            serve(flags, configuration, config, EbpfDataplane::open(options)?)
         }
         Mode::Ipvs => {
             let options = ipvs::options(&configuration.ipvs);
-            serve(&flags, &configuration, config, IpvsDataplane::open(options)?)
+            serve(flags, configuration, config, IpvsDataplane::open(options)?)
         }
         Mode::Userspace => {
             rlimit::raise_open_files();
             let options = userspace::Options::default();
-            serve(&flags, &configuration, config, UserspaceDataplane::open(options)?)
+            serve(flags, configuration, config, UserspaceDataplane::open(options)?)
         }
     }
 }
