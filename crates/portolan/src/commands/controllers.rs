@@ -75,10 +75,10 @@ pub(crate) struct Flags {
     /// Time to batch Endpoints changes before they are mirrored
     #[arg(long, help_heading = "Endpoint controllers", default_value = "0s", value_name = "DURATION", value_parser = duration)]
     mirroring_endpointslice_updates_batch_period: Duration,
-    /// Endpoints per EndpointSlice, at most
+    /// Maximum number of endpoints per EndpointSlice
     #[arg(long, help_heading = "Endpoint controllers", default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     max_endpoints_per_slice: u16,
-    /// Addresses per Endpoints subset that are mirrored, at most
+    /// Maximum number of mirrored addresses per Endpoints subset
     #[arg(long, help_heading = "Endpoint controllers", default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     mirroring_max_endpoints_per_subset: u16,
     #[command(flatten)]
@@ -156,7 +156,7 @@ pub(crate) struct SigningFlags {
     /// DNS zone of the cluster; no node certificate may contain a name in it
     #[arg(long, default_value = "cluster.local", value_name = "ZONE")]
     cluster_domain: String,
-    /// Lifetime of certificates, at most
+    /// Maximum lifetime of certificates
     #[arg(long, default_value = "8760h", value_name = "DURATION", value_parser = duration)]
     cluster_signing_duration: Duration,
 }
@@ -211,7 +211,7 @@ pub(crate) struct NodeLifecycleFlags {
     /// Share of Nodes that are not ready, at least three, from which a zone is unhealthy
     #[arg(long, default_value_t = 0.55, value_name = "SHARE", value_parser = rate)]
     unhealthy_zone_threshold: f64,
-    /// Nodes of a small zone, at most; an unhealthy small zone keeps its Nodes in traffic
+    /// Maximum number of Nodes of a small zone; an unhealthy small zone keeps its Nodes in traffic
     #[arg(long, default_value_t = 50, value_name = "NODES")]
     large_cluster_size_threshold: usize,
 }

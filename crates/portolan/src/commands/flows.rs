@@ -32,7 +32,7 @@ pub(crate) struct Flags {
     /// Protocol: TCP, UDP or SCTP [default: all protocols]
     #[arg(long, value_name = "PROTOCOL", value_parser = protocol)]
     protocol: Option<Protocol>,
-    /// Number of flows of each node, at most; those with the most bytes in the interval are shown
+    /// Maximum number of flows of each node; those with the most bytes in the interval are shown
     #[arg(long, default_value_t = 1_000, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=ROWS_MAX as u64))]
     limit: u64,
     /// Show each interval until the command is stopped

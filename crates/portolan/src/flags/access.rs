@@ -44,7 +44,7 @@ pub(crate) struct AccessFlags {
     /// Requests per second of one user, with a burst of twice as many; 0 for no limit
     #[arg(long, default_value_t = RequestLimits::default().per_user_per_second, value_name = "N", help_heading = "Request limits")]
     max_requests_per_user: u32,
-    /// Connections from one IPv4 address or IPv6 /64, at most: this number with certificates, the same number with
+    /// Maximum number of connections from one IPv4 address or IPv6 /64: this number with certificates, the same number with
     /// tokens, a quarter without credentials, a sixteenth in the handshake; 0 for no limit
     #[arg(long, default_value_t = RequestLimits::default().connections_per_address, value_name = "N", help_heading = "Request limits")]
     max_connections_per_address: u32,

@@ -38,10 +38,10 @@ pub(crate) struct AuditFlags {
     /// written) or batch (later)
     #[arg(long, value_enum, default_value_t = Mode::Blocking, value_name = "MODE", hide_possible_values = true)]
     audit_log_mode: Mode,
-    /// Events that wait to be written, at most; further ones are dropped (mode batch)
+    /// Maximum number of events that wait to be written; further ones are dropped (mode batch)
     #[arg(long, default_value_t = BatchSettings::default().buffer_size, value_name = "N")]
     audit_log_batch_buffer_size: usize,
-    /// Events per write, at most (mode batch)
+    /// Maximum number of events per write (mode batch)
     #[arg(long, default_value_t = BatchSettings::default().max_size, value_name = "N")]
     audit_log_batch_max_size: usize,
     /// Time for which an event waits to be written with others (mode batch)

@@ -17,7 +17,7 @@ pub(crate) struct DnsClientFlags {
     /// UDP refusals per second for each client network that may not query; 0 for no limit
     #[arg(long, default_value_t = 10, value_name = "N")]
     refusals_per_second: u32,
-    /// Bytes of a UDP response to other hosts, at most
+    /// Maximum bytes of a UDP response to other hosts
     #[arg(long, default_value_t = 1232, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(512..=4096))]
     udp_size_max: u16,
 }

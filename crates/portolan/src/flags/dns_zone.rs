@@ -72,7 +72,7 @@ pub(crate) struct DnsZoneFlags {
     /// Keep the case of query names, for resolvers that change it and lack TCP; random case resists forgery
     #[arg(long, help_heading = "DNS forwarding and cache")]
     pub forward_keep_case: bool,
-    /// Concurrent queries to resolvers, at most
+    /// Maximum number of concurrent queries to resolvers
     #[arg(long, help_heading = "DNS forwarding and cache", default_value_t = dns::forward::OPEN_QUERIES_MAX, value_name = "N", value_parser = concurrent_queries)]
     pub forward_max_concurrent: usize,
     /// Size of the cache in MiB; 0 disables it
@@ -83,7 +83,7 @@ pub(crate) struct DnsZoneFlags {
         value_name = "MIB"
     )]
     pub cache_size: usize,
-    /// Seconds to cache responses with records, at most
+    /// Maximum seconds to cache responses with records
     #[arg(
         long,
         help_heading = "DNS forwarding and cache",
@@ -91,7 +91,7 @@ pub(crate) struct DnsZoneFlags {
         value_name = "SECONDS"
     )]
     pub cache_success_ttl: u32,
-    /// Seconds to cache responses without records, at most
+    /// Maximum seconds to cache responses without records
     #[arg(
         long,
         help_heading = "DNS forwarding and cache",

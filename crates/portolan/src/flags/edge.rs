@@ -20,10 +20,10 @@ const SERVICE_LOG_QUOTA_MIB_DEFAULT: u64 = 256;
 /// Flags of the connection limits of an edge.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ShareFlags {
-    /// Open connections of the edge, at most; 0 for as many as the limit of open files allows
+    /// Maximum number of open connections of the edge; 0 for as many as the limit of open files allows
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub edge_connections_max: usize,
-    /// Percentage of these connections for one Service, at most; competing Services get equal parts
+    /// Maximum percentage of these connections for one Service; competing Services get equal parts
     #[arg(long, default_value_t = Shares::default().service_percent, value_name = "PERCENT",
           value_parser = clap::value_parser!(u8).range(1..=100))]
     edge_service_share: u8,

@@ -45,7 +45,7 @@ pub(crate) struct PodFlags {
     /// Addresses of cluster DNS in the resolv.conf of Pods
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
     pub cluster_dns: Vec<IpAddr>,
-    /// Pods on this Node, at most
+    /// Maximum number of Pods on this Node
     #[arg(long, default_value_t = PODS_MAX_DEFAULT, value_name = "N")]
     pub max_pods: usize,
     /// File or directory of static Pod manifests, which run without an API server, too
