@@ -94,5 +94,5 @@ pub(crate) const ANNOUNCEMENT_DELAYS: [Duration; 6] = [
     Duration::from_secs(2),
     Duration::from_secs(5),
 ];
-/// Maximum number of addresses with votes; it bounds the memory that members can make each other allocate.
+/// Maximum number of addresses with votes; it bounds the memory that a member can occupy on other members.
 pub(crate) const ADDRESSES_MAX: usize = 65_536;

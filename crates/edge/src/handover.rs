@@ -31,7 +31,7 @@ use crate::sockets::{InheritedSockets, ListenAddress, ListeningSockets, SOCKETS_
 
 /// Packet that ends the list of sockets.
 const END: &str = "end";
-/// Packet by which the successor confirms that it serves them.
+/// Packet by which the successor confirms that it serves the sockets.
 const TAKEN: &str = "taken";
 /// Longest packet.
 const PACKET_BYTES_MAX: usize = 128;

@@ -255,8 +255,8 @@ pub struct ServicePortPlan {
     /// Session affinity in seconds (EPT-11).
     pub affinity_seconds: Option<u32>,
     /// Nodes that serve connections to the load balancer IPs, sorted by name (annotation
-    /// `service.portolan.dev/two-tier-forwarding`). The node that receives a packet forwards it to one of them. `None`
-    /// without two-tier forwarding.
+    /// `service.portolan.dev/two-tier-forwarding`). The node that receives a packet forwards it to one of these nodes.
+    /// `None` without two-tier forwarding.
     pub serving_nodes: Option<Vec<ServingNode>>,
     /// Addresses and ports that clients use.
     pub frontends: Vec<Frontend>,
@@ -377,9 +377,9 @@ pub struct HealthCheck {
 }
 
 impl HealthCheck {
-    /// Returns the number of endpoints that a server on `address` reports: those of its family, as each family has a
-    /// server of its own in kube-proxy. The server on all addresses reports the larger number. Returns `None` if the
-    /// Service does not have the family.
+    /// Returns the number of endpoints that a server on `address` reports: the endpoints of its family, because
+    /// kube-proxy has a server for each family. The server on all addresses reports the larger number. Returns `None`
+    /// if the Service does not have the family.
     pub fn endpoints_at(&self, address: IpAddr) -> Option<usize> {
         let [v4, v6] = self.local_endpoints;
         match address {

@@ -22,8 +22,8 @@ const CHROMIUM: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const HOSTILE_SERVICES: usize = 300;
 /// Requests at the same time that change Services.
 const WRITERS: usize = 8;
-/// Memory of the server of the page in KiB: caches, examinations and history, and for each Service its row, its tree
-/// and its part of responses.
+/// Memory of the server of the page in KiB: caches, examinations and history. Each Service adds memory for its row,
+/// its tree and its part of responses.
 const CHART_KIB: u64 = 256 << 10;
 const CHART_KIB_OF_SERVICE: u64 = 40;
 /// Texts that attack a page: markup, an end of a script, a link, reordering, control characters, and a long one.

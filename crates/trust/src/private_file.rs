@@ -47,7 +47,7 @@ pub fn write_unsynced(path: &Path, contents: &[u8]) -> io::Result<()> {
     replace(path, contents, |_| Ok(()))
 }
 
-/// Replaces a file by a new one, which `finish` gets before it has its name.
+/// Replaces a file by a new file. Calls `finish` with the new file before the rename.
 fn replace(path: &Path, contents: &[u8], finish: fn(&File) -> io::Result<()>) -> io::Result<()> {
     let temporary = temporary_path(path);
     let written = create(&temporary, contents)

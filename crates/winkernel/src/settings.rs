@@ -174,8 +174,8 @@ impl Settings {
         self.node_ips.iter().copied().find(|ip| Family::of(*ip) == family)
     }
 
-    /// Returns true if a family is served: that of the primary address, and the other one if HNS supports both. Overlay
-    /// networks have one family.
+    /// Returns true if a family is served. The family of the primary address is served, and the other family if HNS
+    /// supports both. Overlay networks have one family.
     pub fn serves(&self, family: Family, network: &HnsNetwork, features: Features) -> bool {
         let is_primary = self.node_ips.first().is_some_and(|ip| Family::of(*ip) == family);
         let is_second = network.kind != NetworkKind::Overlay && features.dual_stack;

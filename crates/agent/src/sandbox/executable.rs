@@ -36,7 +36,7 @@ impl Executable {
 pub(super) fn mount_read_only() -> Executable {
     let link = Path::new(SELF_EXE);
     let mounted = detach_read_only(link).or_else(|_| {
-        // The link leads to the mounts in which this process was started, which it may have left since.
+        // The link leads to the mounts in which this process was started. The process may have left these mounts.
         let path = fs::read_link(link)?;
         let (named, running) = (fs::metadata(&path)?, fs::metadata(link)?);
         if (named.dev(), named.ino()) != (running.dev(), running.ino()) {

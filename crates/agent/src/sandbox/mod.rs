@@ -161,7 +161,7 @@ fn init(settings: &str) -> io::Result<()> {
     if settings.shares_processes {
         adopt_orphans()?;
     }
-    // Each container joins a keyring of its own, and reports an error that concerns it.
+    // Each container joins its own keyring, so an error here does not concern containers.
     if let Err(error) = keyring::join_new() {
         error_log::log_error(format_args!("joining a new session keyring: {error}"));
     }

@@ -21,7 +21,8 @@ pub(super) enum PidNamespace {
 }
 
 impl PidNamespace {
-    /// Starts a command in the namespace. The new process is a child of this one, which sees its PID here.
+    /// Starts a command in the namespace. The new process is a child of this process. The returned PID is that of the
+    /// namespace of this process.
     ///
     /// # Errors
     /// Errors of `unshare(2)`, `setns(2)` and `fork(2)`.

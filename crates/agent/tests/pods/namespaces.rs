@@ -1,4 +1,4 @@
-//! Namespaces of Pods: those that they share with the node, and their sysctls.
+//! Namespaces that Pods share with the node, and sysctls of Pods.
 
 use std::fs;
 use std::path::Path;

@@ -47,8 +47,8 @@ pub(super) struct Membership {
     pub(super) pending: Option<Record>,
     /// Earliest time of the next write.
     pub(super) not_before: Time,
-    /// Earliest time of the next write of this node's entry. It slows down two hosts with the same name, which
-    /// overwrite each other.
+    /// Earliest time of the next write of this node's entry. It limits the writes of two hosts with the same name,
+    /// which overwrite each other's entry.
     pub(super) entry_not_before: Time,
     /// Time since which all members refuse candidates with an older list.
     pub(super) settled_since: Option<Time>,

@@ -19,7 +19,7 @@ const CLAIM_TIMEOUT: Duration = Duration::from_secs(2);
 const CLAIM_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl Election {
-    /// Schedules announcements of those of the addresses that this node owns, because their links changed.
+    /// Schedules announcements of owned addresses whose links changed. Other addresses are ignored.
     pub(crate) fn announce_again(&mut self, now: Time, addresses: impl IntoIterator<Item = IpAddr>) {
         for address in addresses {
             if self.claims.is_owned(address) {
@@ -122,7 +122,8 @@ impl Election {
         }
     }
 
-    /// Computes the preferred owner of each address, claims those of this node, and withdraws others.
+    /// Computes the preferred owner of each address. Claims the addresses that prefer this node, and withdraws the
+    /// other claims.
     fn update_claims(&mut self, now: Time) {
         let candidates = self.candidates.keys().copied();
         let known: BTreeSet<IpAddr> = candidates.chain(self.claims.claimed()).collect();

@@ -21,7 +21,7 @@ pub(crate) struct LeaseHolder {
     pub(crate) incarnation: u64,
 }
 
-/// The votes of one node and the leases under which it grants them.
+/// The votes that one node grants, and their leases.
 #[derive(Debug, Default)]
 pub(crate) struct VoteLedger {
     leases: BTreeMap<LeaseHolder, Lease>,

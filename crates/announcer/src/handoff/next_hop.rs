@@ -1,4 +1,4 @@
-//! Link-layer next hops between nodes: this node's addresses on its links, and the way to those of other nodes.
+//! Link-layer next hops between nodes: addresses of this node on its links, and next hops to addresses of other nodes.
 //!
 //! Forwarded packets keep their destination address and travel in frames to the Ethernet address of the previous owner.
 //! Therefore only nodes on a common link can forward to each other.

@@ -5,8 +5,8 @@
 //! 5-tuple. Packets of a newer connection (opened at another node) then match that entry and fail the window check.
 //! They are neither forwarded nor answered. Therefore closed connections are flushed when an address returns. If
 //! another node owned the address meanwhile, two faults are possible. This node lost the address unplanned, or the
-//! forwarding chain to this node broke. Then the other node has reset active connections without this node, which
-//! flushes them, too.
+//! forwarding chain to this node broke. In both cases the other node has reset active connections that this node
+//! still tracks, so this node flushes active connections, too.
 //!
 //! The forwarding chain consists of all nodes that owned the address since, in order
 //! ([`crate::handoff::previous_owners`]). It breaks in these cases:
@@ -237,8 +237,8 @@ impl OwnershipHistory {
         }
     }
 
-    /// Returns the addresses for [`OwnershipHistory::restore_after_crash`]: addresses that this node owns, and former
-    /// ones with an incomplete chain.
+    /// Returns the addresses for [`OwnershipHistory::restore_after_crash`]: addresses that this node owns, and
+    /// addresses that it owned and whose chain is incomplete.
     pub(crate) fn persisted_addresses(&self) -> impl Iterator<Item = IpAddr> {
         let uncertain = self
             .by_address

@@ -3,11 +3,11 @@
 //! Only the node through which a TCP connection was opened tracks the connection. After a planned move, the new owner
 //! forwards packets of unknown connections to the previous owner.
 //!
-//! Each node records which node released an address last ([`PreviousOwners::record_release`]). It forwards to that
-//! node while it owns the address, and after its own release. Packets therefore reach the connections of several
-//! former owners, one hop after the other. Forwarding never loops. No node forwards to the current owner, and no node
-//! starts to forward to a node that may forward back. A node does not forward back after it has granted its vote for
-//! the address to this node, or has announced its shutdown.
+//! Each node records which node released an address last ([`PreviousOwners::record_release`]). It forwards packets to
+//! the recorded node while it owns the address, and after its own release. Packets therefore reach the connections of
+//! several former owners, one hop after the other. Forwarding never loops. No node forwards to the current owner, and
+//! no node starts to forward to a node that may forward back. A node does not forward back after it has granted its
+//! vote for the address to this node, or has announced its shutdown.
 //!
 //! A new owner may not have identified the previous owner yet, or may not forward to it yet. Until then the address is
 //! *pending* ([`PreviousOwners::pending`]): packets of unknown connections are dropped, and TCP retransmits

@@ -173,7 +173,7 @@ struct Assignment {
     findings: String,
     /// Reason why no node may announce the addresses; empty if one may.
     announcement_failure: String,
-    /// States of all ports, for each address at which the edge cannot serve one of them.
+    /// States of all ports by address, for addresses with a port that the edge cannot serve.
     port_states: BTreeMap<IpAddr, Vec<IngressPort>>,
 }
 

@@ -122,7 +122,7 @@ pub(super) struct NodePorts {
     reservations: BTreeMap<ObjectKey, PortReservation>,
 }
 
-/// Ports of one Service, with the pool and the addresses at which it has them.
+/// Ports that one Service has reserved, with their pool and addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PortReservation {
     pool: String,

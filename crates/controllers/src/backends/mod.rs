@@ -71,7 +71,7 @@ pub fn probe_of(slice: &EndpointSlice) -> Result<Option<Probe>, CheckError> {
     Ok(Some(probe))
 }
 
-/// Returns the first address of an endpoint, which identifies it and is the one that proxies use.
+/// Returns the first address of an endpoint. It identifies the endpoint, and proxies use no other.
 fn address_of(endpoint: &Endpoint) -> Option<&Arc<str>> {
     endpoint.addresses.first()
 }

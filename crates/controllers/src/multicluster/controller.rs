@@ -171,7 +171,8 @@ impl Reconciler for MultiClusterController {
         }
     }
 
-    /// Other clusters are not waited for: an import that they contribute to stays as it is until they are read.
+    /// The controller does not wait for other clusters. An import to which an unread cluster contributes stays as it
+    /// is.
     fn is_synced(&self) -> bool {
         self.clusters.first().is_some_and(ClusterCache::is_synced)
             && self.imports.is_synced()

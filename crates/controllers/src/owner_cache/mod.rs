@@ -22,8 +22,9 @@ const SELECTORS_SIZE_MAX: usize = 10_000;
 
 /// Owners and owned objects. Changes add the affected owners to the queue.
 ///
-/// Several controllers watch all Pods. Each keeps those that its owners may own: Pods of owners of its kind, and Pods
-/// without a controller in a namespace with such owners. A later owner reads the latter from the server.
+/// Several controllers watch all Pods. Each keeps the Pods of owners of its kind, and the Pods without a controller
+/// in a namespace with such owners. For the first owner in a namespace, it reads the Pods without a controller from
+/// the server.
 pub(crate) struct OwnerCache<O, T> {
     /// The owners, indexed by their own owners.
     pub(crate) objects: OwnedObjects<O>,

@@ -10,7 +10,7 @@ use super::pod::EvictionPod;
 use crate::caches::{Cached, Keyed, Shared, Time, Uid};
 use crate::scheduler::Toleration;
 
-/// The fields of a Pod that decide about its eviction, and those that name the Pod.
+/// Fields of a Pod that decide about its eviction, and its name.
 #[derive(Clone, Debug)]
 pub(super) struct CachedPod {
     key: ObjectKey,

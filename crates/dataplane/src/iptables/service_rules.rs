@@ -17,7 +17,7 @@ use super::rule::{Rule, reject};
 /// Rules of one Service in one IP family.
 #[derive(Debug, Default)]
 pub(super) struct ServiceRules {
-    /// Own chains in table `nat`, each before those that jump to it.
+    /// Own chains in table `nat`. A chain precedes the chains that jump to it.
     pub chains: Vec<(ChainName, Vec<String>)>,
     /// Rules in shared chains, indexed by [`Shared`].
     pub shared: [Vec<String>; Shared::ALL.len()],

@@ -367,7 +367,7 @@ fn error_rules(family: Family, links: &[LinkIndex; HOPS], hop: usize) -> Vec<Vec
     rules
 }
 
-/// Sends packets to the first other node among those of the levels that this node tries.
+/// Sends packets to another node: the first of the levels that this node tries.
 fn forward_rules(
     family: Family,
     headers: Headers,

@@ -40,9 +40,9 @@ impl Rank {
 
     /// Returns the rank of a candidate; `None` if the candidate accepts no connections.
     ///
-    /// Candidates that are ready, healthy and not ejected come first, near ones before others. Next come those that
-    /// terminate and still serve (KEP-1669), then ejected ones, and at last unhealthy ones. If a health check fails for
-    /// all backends, an unsuitable check is more likely than a failure of all backends.
+    /// Candidates that are ready, healthy and not ejected come first, near ones before others. Terminating candidates
+    /// that still serve (KEP-1669) follow, then ejected candidates, and at last unhealthy candidates. If a health check
+    /// fails for all backends, an unsuitable check is more likely than a failure of all backends.
     pub(super) fn of(condition: Condition) -> Option<Self> {
         let Condition {
             is_ready,

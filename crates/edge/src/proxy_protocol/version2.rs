@@ -1,5 +1,4 @@
-//! Version 2: a binary block (`proxy-protocol.txt`, section 2.2), its extensions, and those of them that describe
-//! TLS.
+//! Version 2: a binary block (`proxy-protocol.txt`, section 2.2) with extensions, some of which describe TLS.
 
 use std::net::{IpAddr, SocketAddr};
 

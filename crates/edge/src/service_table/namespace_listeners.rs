@@ -12,7 +12,7 @@ pub(super) const LISTENERS_MAX: usize = 4_096;
 pub(super) struct NamespaceListeners(HashMap<Arc<str>, usize>);
 
 impl NamespaceListeners {
-    /// Counts the listeners of these namespaces, one for each time that a namespace occurs.
+    /// Counts listeners by namespace. The iterator has the namespace of each listener.
     pub(super) fn of<'a>(namespaces: impl Iterator<Item = &'a Arc<str>>) -> Self {
         let mut this = Self::default();
         for namespace in namespaces {

@@ -60,7 +60,7 @@ fn planned(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns the node ports of a Service, with their fields: those of its TCP ports and that of its health check.
+/// Returns the node ports of a Service for TCP and for its health check, with their fields.
 fn node_ports(service: Service<'_>) -> Vec<(u16, String)> {
     let ports = service.ports().into_iter().filter(|port| port.protocol == "TCP");
     let of_ports = ports.filter_map(|port| Some((port.node_port?, port.field("nodePort"))));

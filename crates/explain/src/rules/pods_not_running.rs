@@ -179,7 +179,7 @@ fn all_terminating(subject: &Subject<'_>) -> Option<Finding> {
         return None;
     }
     let pod = subject.selected().first()?;
-    // Without other endpoints, those that terminate receive connections while they serve.
+    // Without other endpoints, terminating endpoints receive connections while they serve.
     let mut endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
     let severity = if endpoints.any(|endpoint| endpoint.is_serving()) {
         Severity::Warning

@@ -43,7 +43,8 @@ const PROXY_SET: &str = "kube-proxy";
 const PLAIN_PLUGINS: [&str; 4] = ["kube-flannel", "kindnet", "weave-net", "aws-node"];
 /// Prefix of the names of DaemonSets that replace kube-proxy.
 const REPLACEMENT: &str = "portolan";
-/// Nodes with Pods of a node proxy, at least, that show that the others lack them. Fewer can be a part of a cluster.
+/// Minimum number of nodes with Pods of a node proxy, from which the other nodes of the cluster should have them. A
+/// smaller number can be an exception.
 const PROXY_NODES_MIN: usize = 2;
 /// Labels of nodes whose host runs the proxy (Fargate), or whose agent serves Services itself (KubeEdge).
 const OTHER_NODES: [&str; 2] = ["eks.amazonaws.com/compute-type", "node-role.kubernetes.io/edge"];

@@ -1,4 +1,4 @@
-//! Endpoints of a Service port: those that the plan chose, and the reasons why it did not choose the others.
+//! Endpoints of a Service port: the chosen endpoints of the plan, and the reasons why it chose no others.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

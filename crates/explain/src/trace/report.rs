@@ -20,8 +20,8 @@ pub struct Trace {
     pub client: Client,
     /// Resolution of the name; absent for an address.
     pub name: Option<NameResolution>,
-    /// Ways to the addresses of the destination. Nodes that decide alike, and addresses that differ only in their
-    /// endpoint, share one.
+    /// Ways to the addresses of the destination. Nodes with the same decision share a path, and so do addresses that
+    /// differ only in their endpoint.
     pub paths: Vec<Path>,
     /// Verdict about the whole connection: the worst one of the paths.
     pub verdict: Verdict,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct TrafficStatistics {
     /// Connections and UDP flows that are open at the end of the interval: both sides have sent packets.
     pub open: u64,
-    /// Connections that began in the interval, with those that also ended in it.
+    /// Connections that began in the interval, whether they ended in it or not.
     pub opened: u64,
     /// Connections without a reply at the end of the interval, for one second or more.
     pub unanswered: u64,

@@ -59,7 +59,8 @@ impl Facts {
         ranges.find(|range| range.contains(&address)).copied()
     }
 
-    /// Returns the domain of the cluster: the one that the input states, the one that Pods use, or the default.
+    /// Returns the domain of the cluster: from the input, or else from the resolver configuration of Pods, or else the
+    /// default.
     pub(crate) fn domain(&self) -> &str {
         &self.domain
     }

@@ -233,7 +233,8 @@ impl World {
         self.present.contains(&kind)
     }
 
-    /// Returns the trees of the objects of a kind: those of the input, and those that the controllers would derive from it.
+    /// Returns the trees of the objects of a kind: objects of the input, and objects that the controllers would derive
+    /// from the input.
     pub fn trees(&self, kind: Kind) -> impl Iterator<Item = &serde_json::Value> {
         let positions = self.by_kind.get(&[kind.name()]).iter();
         positions.map(|position| self.objects[*position].tree())

@@ -319,7 +319,7 @@ impl Pools {
         Ok(request.addresses.to_vec())
     }
 
-    /// Returns an address of a family: the previous one, one that can be shared, or a free one.
+    /// Returns the previous address of a family, or else an address that can be shared, or else a free address.
     fn choose_address(
         &self,
         request: &Request<'_>,

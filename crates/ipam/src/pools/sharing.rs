@@ -11,7 +11,7 @@ pub enum PortUse {
     /// The nodes forward the listed ports.
     #[default]
     Listed,
-    /// The nodes forward ranges of further ports, except those that they forward for other holders.
+    /// The nodes forward ranges of further ports, except ports that they forward for other holders.
     Ranges,
     /// A process of a node listens on the listed ports. The nodes forward none of them.
     Process,
@@ -38,7 +38,7 @@ pub enum NotShared {
     /// The nodes would forward the ports of one holder with the ranges of the other.
     #[error("and Services with port ranges share no address with Services of the edge")]
     Ranges,
-    /// Traffic of one address goes to one node, which need not have backends of both.
+    /// Traffic of one address goes to one node. The node can lack backends of one of the Services.
     #[error("and both need externalTrafficPolicy Cluster, or Local with the same selector, to share it")]
     Backends,
 }

@@ -25,7 +25,7 @@ pub enum MapKind {
     Array = 2,
     /// Elements by key, each with one value for each CPU.
     PerCpuHash = 5,
-    /// Elements by index, which all exist from the start, each with one value for each CPU.
+    /// Elements by index, each with one value for each CPU. All exist from the start.
     PerCpuArray = 6,
     /// Elements by key, which all have memory from the start. A full map replaces elements that were seldom used.
     LruHash = 9,

@@ -146,7 +146,7 @@ impl Flags {
         self.join(directory, &name, &token, hash).await
     }
 
-    /// Checks that the token is not for another cluster than the one that this host has joined.
+    /// Checks that the token is for the cluster that this host has joined.
     fn check_cluster(&self, directory: &JoinDirectory, stored: &Membership) -> Result<(), CommandError> {
         let token = if self.has_token() { self.token()? } else { None };
         let expected = token.and_then(|token| token.hash).or(self.ca_hash);

@@ -85,7 +85,7 @@ fn reachable<'graph>(graph: &'graph Graph, from: &'graph ModulePath) -> BTreeSet
     reached
 }
 
-/// Groups of modules each of which reaches each other.
+/// Groups of modules in which each module reaches all others.
 fn circles(graph: &Graph) -> BTreeSet<Vec<&ModulePath>> {
     let reached = graph
         .keys()

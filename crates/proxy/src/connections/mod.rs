@@ -1,4 +1,4 @@
-//! Connections and flows that end before their peers end them, and their conntrack entries.
+//! Connections and flows that the proxy ends, and their conntrack entries.
 //!
 //! - [`stale_flows`], [`conntrack`]: stale entries of UDP and SCTP; deletion of conntrack entries
 //! - [`drain`]: TCP connections to endpoints that have left

@@ -541,8 +541,8 @@ fn empty_plan<D: Dataplane>(config: &Config, dataplane: &D) -> Plan {
     })
 }
 
-/// Returns the node ports of a Service port that 127.0.0.1 serves: TCP ones that lead to endpoints from this node, each
-/// with the cluster IP.
+/// Returns the node ports of a Service port that 127.0.0.1 serves, each with the cluster IP. They are TCP ports, and
+/// lead to endpoints for clients on this node.
 fn node_ports_on_localhost(port: &ServicePortPlan) -> impl Iterator<Item = (u16, SocketAddr)> {
     let is_relayed = port.key.protocol == Protocol::Tcp && port.key.family == Family::V4;
     let mut frontends = port.frontends.iter();

@@ -85,7 +85,7 @@ impl Listeners {
         self.update_vrfs();
     }
 
-    /// Opens listeners in VRFs of peers, and closes those in others and those whose link was deleted.
+    /// Opens listeners in VRFs of peers. Closes listeners in other VRFs, and listeners whose link was deleted.
     fn update_vrfs(&mut self) {
         let desired = &self.desired_vrfs;
         self.vrfs

@@ -35,7 +35,7 @@ impl Watch {
         }
     }
 
-    /// Waits for an event that this watch has not scanned, also for one that does not match. Dropping the future loses
+    /// Waits for an event that this watch has not scanned, even if the event does not match. Dropping the future loses
     /// no event.
     ///
     /// # Errors

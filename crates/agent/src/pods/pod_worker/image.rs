@@ -23,7 +23,8 @@ use crate::pods::events::PodEventRecorder;
 
 /// Delay after the first failed pull of an image; it doubles with each failure (upstream's `imageBackOffPeriod`).
 const BACK_OFF_FIRST: SignedDuration = SignedDuration::from_secs(10);
-/// Interval at which a container looks for its pull, which reports its end itself. It must be below [`BACK_OFF_MAX`].
+/// Interval at which a container checks its pull. The pull also reports its end. The interval must be below
+/// [`BACK_OFF_MAX`].
 const PULL_CHECK_INTERVAL: SignedDuration = SignedDuration::from_mins(4);
 
 /// Maximum number of characters of a message about an image, as in Events. A registry writes a part of it.

@@ -233,12 +233,12 @@ pub fn remove_groups(groups: &[PathBuf]) {
             }
         }
         remove(pod);
-        // A group that stays, because a process waits for a device, is that of the next containers of the Pod.
+        // A group stays if one of its processes waits for a device. The next containers of the Pod then use the group.
         limit_processes(pod, "max");
     }
 }
 
-/// Limits the processes of a group. A group without this limit, and one that does not exist, stay as they are.
+/// Limits the processes of a group, if it exists and supports the limit.
 fn limit_processes(group: &Path, processes_max: &str) {
     let limit = fs::OpenOptions::new().write(true).open(group.join("pids.max"));
     if let Err(error) = limit.and_then(|mut file| file.write_all(processes_max.as_bytes())) {

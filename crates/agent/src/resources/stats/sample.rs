@@ -22,7 +22,8 @@ pub(super) struct Sample {
     pub pods: BTreeMap<String, Vec<(String, Counters)>>,
 }
 
-/// Returns the usage between two samples. Containers that are not in both are omitted, and those whose counters restarted.
+/// Returns the usage between two samples. Containers that are missing in one sample, and containers whose counters
+/// restarted, are omitted.
 pub(super) fn report(earlier: &Sample, later: &Sample, records: &[Record]) -> Report {
     let window = later.at.saturating_sub(earlier.at);
     let node = later.node.zip(earlier.node);

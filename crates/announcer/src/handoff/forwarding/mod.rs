@@ -34,8 +34,8 @@ pub(crate) use rules::ForwardingState;
 pub(crate) const FORWARDED_MAX: usize = 4_096;
 /// Lifetime of elements without a refresh.
 const ELEMENT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Lifetime of pending addresses in the kernel. It slightly exceeds that of the state machine, which removes
-/// them itself.
+/// Lifetime of pending addresses in the kernel. It slightly exceeds their lifetime in the state machine, which
+/// removes them itself.
 const PENDING_TIMEOUT: Duration = ATTRIBUTION_TIMEOUT.saturating_add(Duration::from_secs(1));
 /// Period of refreshes.
 const REFRESH_PERIOD: Duration = Duration::from_secs(20);

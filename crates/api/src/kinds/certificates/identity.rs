@@ -1,6 +1,6 @@
 //! Identities of the components of a node: the agent (`system:node:NODE` of `system:nodes`, as upstream) or another
-//! component ([`NodePart`]). Each component of each node is a user of its own, so the audit log distinguishes them
-//! and each can be revoked alone.
+//! component ([`NodePart`]). Each component of each node is a user of its own. The audit log therefore distinguishes
+//! the components, and the rights of one component can be revoked alone.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Creation and update of the default roles and bindings at server start. Missing rules and subjects are added;
-//! additions of administrators stay. Rules that this version withdraws and objects that it retires are removed. An
-//! object with the annotation `autoupdate: "false"` stays as it is.
+//! additions of administrators stay. Rules and objects that this version no longer has are removed. An object with
+//! the annotation `autoupdate: "false"` stays as it is.
 
 use api::kind;
 use api::rbac::{GROUP, PolicyRule, uncovered};

@@ -221,7 +221,7 @@ fn policy(values: &AnnotationValues, service: &Service, errors: &mut Vec<Annotat
 }
 
 /// Returns the ranges of clients. The field takes precedence over annotations (upstream's
-/// `GetLoadBalancerSourceRanges`). They are in order and joined, so that the edge need not compare each one.
+/// `GetLoadBalancerSourceRanges`). The ranges are sorted and joined, so that the edge compares few of them.
 fn source_ranges(values: &AnnotationValues, service: &Service) -> Vec<IpNet> {
     let field = &service.spec.load_balancer_source_ranges;
     if field.is_empty() {

@@ -15,7 +15,7 @@ const PREFIX: &str = "portolan-edge-addresses/";
 /// Sockets of the network namespace of the calling thread (`proc_pid_net(5)`).
 const SOCKETS: &str = "/proc/thread-self/net/unix";
 
-/// Mark of this process, which others find as long as it exists.
+/// Mark of this process, which other processes find while this process runs.
 #[derive(Debug)]
 pub(super) struct ProcessMark {
     name: String,

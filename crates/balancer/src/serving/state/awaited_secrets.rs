@@ -13,8 +13,7 @@ use api::object::ObjectKey;
 pub(super) struct AwaitedSecrets(HashMap<ObjectKey, BTreeSet<ObjectKey>>);
 
 impl AwaitedSecrets {
-    /// Begins the wait of a class for `unread`. A wait that has begun continues with those of its Secrets that are still
-    /// unread.
+    /// Begins the wait of a class for `unread`. An existing wait continues with its Secrets that are still unread.
     pub(super) fn begin_or_continue(&mut self, class: &ObjectKey, unread: BTreeSet<ObjectKey>) {
         match self.0.entry(class.clone()) {
             Entry::Occupied(mut awaited) => awaited.get_mut().retain(|secret| unread.contains(secret)),
