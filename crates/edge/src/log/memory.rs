@@ -20,7 +20,7 @@ pub(super) struct Memory {
 }
 
 /// Lines that leave the memory when this value is dropped.
-pub(super) struct Taken<'a> {
+pub(super) struct HeldLines<'a> {
     memory: &'a Memory,
     bytes: usize,
 }
@@ -47,8 +47,8 @@ impl Memory {
     }
 
     /// Removes lines that were added when the returned value is dropped.
-    pub(super) fn remove_on_drop(&self, bytes: usize) -> Taken<'_> {
-        Taken { memory: self, bytes }
+    pub(super) fn remove_on_drop(&self, bytes: usize) -> HeldLines<'_> {
+        HeldLines { memory: self, bytes }
     }
 
     /// Returns true if lines are to be written early.
@@ -66,7 +66,7 @@ impl Memory {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for HeldLines<'_> {
     fn drop(&mut self) {
         self.memory.remove(self.bytes);
     }

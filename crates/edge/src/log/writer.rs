@@ -118,7 +118,7 @@ impl Writer {
             fastrand::u64(..),
         );
         let lines = batch.lines;
-        let _taken = self.memory.remove_on_drop(batch.text.len());
+        let _held = self.memory.remove_on_drop(batch.text.len());
         if !self.reserve(&name, &batch).await {
             return;
         }
