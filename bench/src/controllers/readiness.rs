@@ -83,6 +83,16 @@ pub(super) async fn run(flags: &Flags, context: &Context<'_>, client: &Client) -
             }
         }
     }
+    print_latencies(latencies)?;
+    println!(
+        "{changes} changes, {} slice writes, {} of them changed nothing",
+        slices.writes - writes_before.0,
+        slices.idle_writes - writes_before.1
+    );
+    report_process(controllers.as_ref())
+}
+
+fn print_latencies(latencies: Vec<Duration>) -> Result<(), Failure> {
     let latencies = Percentiles::of(latencies).ok_or("no measurement")?;
     println!(
         "change of readiness to watch event: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
@@ -90,10 +100,5 @@ pub(super) async fn run(flags: &Flags, context: &Context<'_>, client: &Client) -
         latencies.milliseconds(99),
         latencies.milliseconds(100)
     );
-    println!(
-        "{changes} changes, {} slice writes, {} of them changed nothing",
-        slices.writes - writes_before.0,
-        slices.idle_writes - writes_before.1
-    );
-    report_process(controllers.as_ref())
+    Ok(())
 }

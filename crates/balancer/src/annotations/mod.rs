@@ -227,6 +227,17 @@ impl Reading {
                 apply(values, annotation).map(|_| Effect::Unchanged)
             }
         };
+        self.record(row, value, outcome, values);
+    }
+
+    /// Records the effect or the error of an annotation.
+    fn record(
+        &mut self,
+        row: &'static Row,
+        value: &str,
+        outcome: Result<Effect, ApplyError>,
+        values: &mut AnnotationValues,
+    ) {
         match outcome {
             Ok(Effect::Unchanged) => {}
             Ok(Effect::Changed) => {

@@ -146,11 +146,7 @@ impl AssignerState {
         let (allocation, failure) = match outcome {
             Ok(allocation) => (allocation, String::new()),
             Err(error) => {
-                self.allocations.release(&holder_of(key));
-                // Without endpoints the Service keeps the ports of the nodes for the next ones.
-                if !matches!(error, AssignmentError::NoEndpoint(_)) {
-                    self.node_ports.release(key);
-                }
+                self.release_after(&error, key);
                 (Allocation::default(), error.to_string())
             }
         };
@@ -190,6 +186,15 @@ impl AssignerState {
             port_states,
         };
         (assignment, findings)
+    }
+
+    /// Releases the addresses and ports of a Service that cannot be assigned.
+    fn release_after(&mut self, error: &AssignmentError, key: &ObjectKey) {
+        self.allocations.release(&holder_of(key));
+        // Without endpoints the Service keeps the ports of the nodes for the next endpoints.
+        if !matches!(error, AssignmentError::NoEndpoint(_)) {
+            self.node_ports.release(key);
+        }
     }
 
     /// Returns the reason to withhold addresses of the edge on an API server without `ipMode`, which is on by default

@@ -225,11 +225,7 @@ fn wrong_address_type(service: Service<'_>, slice: EndpointSlice<'_>) -> Option<
         let right = address.parse().map_or("IPv4 or IPv6", family);
         return finding(message, again(right));
     }
-    let listed = service.list("/spec/ipFamilies").iter();
-    let mut families: Vec<&str> = listed.filter_map(|family| family.as_str()).collect();
-    if families.is_empty() {
-        families = service.cluster_ips().into_iter().map(family).collect();
-    }
+    let families = families_of(&service);
     if families.is_empty() || families.contains(&kind) {
         return None;
     }
@@ -240,6 +236,16 @@ fn wrong_address_type(service: Service<'_>, slice: EndpointSlice<'_>) -> Option<
         families.join(", ")
     );
     finding(message, again(families.first().copied().unwrap_or("IPv4")))
+}
+
+/// Returns the IP families of a Service: those of its spec, or else those of its cluster IPs.
+fn families_of<'s>(service: &'s Service<'_>) -> Vec<&'s str> {
+    let listed = service.list("/spec/ipFamilies").iter();
+    let families: Vec<&str> = listed.filter_map(|family| family.as_str()).collect();
+    if families.is_empty() {
+        return service.cluster_ips().into_iter().map(family).collect();
+    }
+    families
 }
 
 fn family(address: IpAddr) -> &'static str {

@@ -70,25 +70,7 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
             bytes: fields.number(4)?,
             into: fields.register(1)?,
         },
-        "meta" if fields.get(3).is_some() && fields.number(2)? == MetaKey::Mark as u32 => {
-            Expression::SetMark {
-                from: fields.register(3)?,
-            }
-        }
-        "meta" if fields.get(3).is_some() && fields.number(2)? == META_TRACE => Expression::SetTrace {
-            from: fields.register(3)?,
-        },
-        "meta" => Expression::Meta {
-            key: match fields.number(2)? {
-                3 => MetaKey::Mark,
-                6 => MetaKey::InputInterface,
-                15 => MetaKey::Family,
-                16 => MetaKey::Protocol,
-                21 => MetaKey::InputGroup,
-                _ => return None,
-            },
-            into: fields.register(1)?,
-        },
+        "meta" => decode_meta(fields)?,
         "ct" => decode_ct(fields)?,
         "fib" => decode_fib(fields)?,
         "cmp" => Expression::Compare {
@@ -128,6 +110,28 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
         },
         _ => return decode_effect(name, fields),
     })
+}
+
+fn decode_meta(fields: &Fields<'_>) -> Option<Expression> {
+    let number = fields.number(2)?;
+    if fields.get(3).is_some() && number == MetaKey::Mark as u32 {
+        let from = fields.register(3)?;
+        return Some(Expression::SetMark { from });
+    }
+    if fields.get(3).is_some() && number == META_TRACE {
+        let from = fields.register(3)?;
+        return Some(Expression::SetTrace { from });
+    }
+    let key = match number {
+        3 => MetaKey::Mark,
+        6 => MetaKey::InputInterface,
+        15 => MetaKey::Family,
+        16 => MetaKey::Protocol,
+        21 => MetaKey::InputGroup,
+        _ => return None,
+    };
+    let into = fields.register(1)?;
+    Some(Expression::Meta { key, into })
 }
 
 fn decode_ct(fields: &Fields<'_>) -> Option<Expression> {
