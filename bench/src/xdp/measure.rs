@@ -132,7 +132,7 @@ impl Client {
         let origin = match generator {
             Generator::Kernel => Origin::Kernel(XdpProgram::load("client", &sender(packets, &frame, link)?)?),
             Generator::PacketSocket => {
-                // It receives no frames, since nothing sends ARP requests.
+                // The packet socket receives no frames, since nothing sends ARP requests.
                 let open = || PacketSocket::open(link, Frames::ArpRequests);
                 Origin::PacketSocket(world.network.enter(open)??)
             }

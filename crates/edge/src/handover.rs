@@ -115,7 +115,7 @@ impl Predecessor {
         if let Err(error) = sent {
             return tracing::warn!(%error, "hand-over not confirmed to the previous process");
         }
-        // It closes the connection when it accepts no more.
+        // The previous process closes the connection when it accepts no more.
         if timeout(STEP_TIMEOUT, receive(&self.0)).await.is_err() {
             tracing::warn!("predecessor not stopped; it still accepts connections");
         }

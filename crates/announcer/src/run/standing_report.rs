@@ -153,7 +153,7 @@ pub(super) async fn predecessor_ended(address: SocketAddr) {
         match follow_report(address).await {
             Ok(true) => return,
             Ok(false) => tracing::debug!("report withdrawn by the predecessor"),
-            // It does not listen yet, or is of a version without standing reports.
+            // The predecessor does not listen yet, or is of a version without standing reports.
             Err(error) => tracing::trace!(%error, "no report of the predecessor"),
         }
         sleep(RETRY_PERIOD).await;

@@ -524,7 +524,7 @@ fn announcing_nodes_satisfy_the_requirements() {
         assert_owned(&cluster);
         assert_ne!(cluster.expected_owner(address(0)), Some(first));
 
-        // It loses the links of another address, and gets that back with them.
+        // The node loses the links of another address, and owns the address again when the links are back.
         let links = Requirements {
             edge: false,
             links: Some(LINKS),

@@ -168,7 +168,7 @@ fn predecessor_continues_if_its_successor_exits() {
         cluster.hosts[0].standing_report = None;
         let end = cluster.now + Duration::from_secs(3);
         assert!(!cluster.run_until(end, is_lost), "seed {seed}");
-        // It votes for other nodes as before.
+        // The node votes for other nodes as before.
         cluster.add_node();
         for number in 0..3 {
             cluster.set_candidates(address(number), &[0, 1]);

@@ -96,7 +96,7 @@ fn disconnect(stream: TcpStream, backend: SocketAddr) -> io::Result<Option<Socke
     // new registration.
     let socket = Socket::from(stream.into_std()?);
     match socket.shutdown(Shutdown::Write) {
-        // It was shut down before, and the connection is closed.
+        // The socket was shut down before, and the connection is closed.
         Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
         result => result?,
     }

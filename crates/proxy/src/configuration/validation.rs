@@ -140,7 +140,7 @@ pub fn validate(
     Ok((mode, config))
 }
 
-/// Returns the scheduler of Services without an annotation. `ipvs` is that of the section `ipvs`.
+/// Returns the scheduler of Services without an annotation. `ipvs` is the scheduler of the section `ipvs`.
 fn default_scheduler(mode: Mode, ipvs: Scheduler) -> Scheduler {
     match mode {
         Mode::Nftables | Mode::Iptables | Mode::Ebpf => Scheduler::Random,
@@ -235,8 +235,8 @@ fn families(cidrs: &[String]) -> (bool, bool) {
     (has(true), has(false))
 }
 
-/// Returns default settings with the periods of the mode. Only iptables mode needs the periods of the file: changes by
-/// nftables take little time, and the kernel reports external changes.
+/// Returns default settings with the periods of the mode. The modes nftables, ebpf and userspace have the default
+/// periods of repairs and of changes: changes by nftables take little time, and the kernel reports external changes.
 fn config_with_periods(mode: Mode, configuration: &KubeProxyConfiguration) -> Config {
     let defaults = Config::default();
     match mode {

@@ -369,7 +369,7 @@ fn alpn_policy_selects_the_protocols() {
         );
     }
     assert_eq!(edge_spec(aws(&[("ssl-cert", "web")])).alpn, Alpn::Automatic);
-    // It does not move a Service to the edge.
+    // The annotation does not move a Service to the edge.
     assert!(aws(&[("alpn-policy", "HTTP2Only")]).edge.is_none());
 }
 
