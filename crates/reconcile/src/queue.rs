@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::metrics::QueueMetrics;
 use crate::ready_keys::ReadyKeys;
 
-/// Longest delay of [`Queue::add_after`]: a year. Delays come from objects, such as deadlines of Jobs. They can be so
-/// long that their end does not exist.
+/// Longest delay of [`Queue::add_after`]: a year. Delays come from objects, such as deadlines of Jobs. The end of a
+/// very long delay would overflow [`Instant`].
 const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The delay after failures: `first`, doubled with each further failure, up to `max`.

@@ -191,8 +191,8 @@ impl<'a> DaemonSetPods<'a> {
         is_available(pod, self.inputs.workload.spec.min_ready_seconds, self.inputs.now)
     }
 
-    /// Returns the time until an ended Pod is replaced. If a failed Pod is still ready, a client marked it. Its Node
-    /// did not refuse it, so its replacement needs no pause.
+    /// Returns the time until an ended Pod is replaced. If a failed Pod is still ready, a client marked it as failed.
+    /// The Node did not refuse the Pod, so its replacement needs no pause.
     fn replacement_pause(&self, pod: &ReplicaPod) -> Option<Duration> {
         if pod.is_ready() {
             return None;

@@ -82,8 +82,8 @@ impl Watches {
 
     /// Waits for the next change; returns `None` if a watch failed, which leaves its cache outdated. Cancel-safe.
     ///
-    /// Slices and Endpoints follow the initial list of Pods: each then takes its texts from the cached Pods
-    /// ([`crate::caches::Pods::share_with_slice`]). Their own texts of all of them would be memory that the allocator keeps.
+    /// Slices and Endpoints follow the initial list of Pods, so that they share the texts of the cached Pods
+    /// ([`crate::caches::Pods::share_with_slice`]). The allocator would keep the memory of separate texts.
     pub(super) async fn next(&mut self) -> Option<Change> {
         let are_pods_listed = self.pods.is_synced;
         tokio::select! {

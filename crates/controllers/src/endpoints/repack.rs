@@ -75,7 +75,7 @@ fn grouped(
     by_servers
 }
 
-/// Adds an address. It is ready only if it is ready each time.
+/// Adds an address. An address that is added several times is ready only if it is ready each time.
 fn add(servers: &mut Servers, index: usize, ready: bool) {
     servers
         .entry(index)

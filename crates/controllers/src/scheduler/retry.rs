@@ -11,7 +11,7 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// The time until the second attempt. It doubles with each further one.
+    /// The time until the second attempt. It doubles with each further attempt.
     const DELAY_MIN: Duration = Duration::from_millis(5);
     /// The longest time between two attempts: upstream's `podMaxBackoffSeconds`.
     const DELAY_MAX: Duration = Duration::from_secs(10);

@@ -1,5 +1,5 @@
-//! ServiceCIDRs: finalizer and condition Ready. One that is being deleted stays as long as a cluster IP would
-//! be in no range without it (CIDR-09 to CIDR-11). The API server creates the default one.
+//! ServiceCIDRs: finalizer and condition Ready. A deleted ServiceCIDR stays as long as a cluster IP would be in no
+//! range without it (CIDR-09 to CIDR-11). The API server creates the default ServiceCIDR.
 
 mod controller;
 pub(crate) mod reconcile;

@@ -63,7 +63,7 @@ pub(super) enum Shared {
     Services,
     /// Dispatches by node port to Services.
     NodePorts,
-    /// Answers echo requests. Other packets do not pass it, although each address of a Service has a rule.
+    /// Answers echo requests. Only echo requests pass the chain, because it has a rule for each address of a Service.
     Pings,
 }
 

@@ -5,8 +5,8 @@
 //! through the link of the first hop. If this node neither forwards nor tracks the connection of a packet, the packet
 //! goes to the previous nodes of its slot. It passes them one after the other, each through the link of a further
 //! hop. A node that receives a packet by a hop begins with its own nodes of the level of that hop. It tries the level
-//! before that one last ([`levels_after`]). A packet takes each link once at most. The last node resets the
-//! connection. The chain drops packets of the links without a frontend as their destination, also of tracked
+//! before the level of that hop last ([`levels_after`]). A packet takes each link once at most. The last node resets
+//! the connection. The chain drops packets of the links without a frontend as their destination, also of tracked
 //! connections.
 //!
 //! Only nodes may send encapsulated packets. This node forwards no encapsulated packets of Pods or other hosts to nodes.

@@ -27,8 +27,9 @@ struct Slot {
 }
 
 impl Slots {
-    /// Creates the slots of an earlier process. The kernel holds no entries for the node `own`, so a level without a
-    /// node is its own if a later level has one. Each node keeps its level, which packets between nodes name.
+    /// Creates the slots of an earlier process. The kernel holds no entries for the node `own`. A level without a
+    /// node is therefore the level of `own` if a later level has a node. Each node keeps its level, because packets
+    /// between nodes contain it.
     pub(crate) fn recovered(levels: &[Levels], own: &Arc<str>) -> Self {
         let slots = levels.iter().map(|levels| {
             let known = levels

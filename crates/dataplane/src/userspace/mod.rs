@@ -4,12 +4,13 @@
 //! endpoints of each Service port and traffic policy. Frontends, policies, source ranges and rejection are therefore
 //! the same; this mode only selects the endpoints.
 //!
-//! Port ranges keep their endpoints in the ruleset, as in nftables mode. Their endpoints get the port to which the
-//! client connects, which a listener does not have. Their connections do not pass through this process.
+//! Port ranges keep their endpoints in the ruleset, as in nftables mode. Endpoints of ranges get the port to which
+//! the client connects, and a listener has only its own port. Connections to ranges therefore do not pass through
+//! this process.
 //!
 //! The relay has two drawbacks: endpoints see this node's address as the source, and connections end with this
-//! process. It has two advantages. It connects to another endpoint if one does not respond, and it can select the
-//! endpoint with the fewest connections.
+//! process. The relay has two advantages. It connects to another endpoint if one does not respond, and it can select
+//! the endpoint with the fewest connections.
 //!
 //! [`Dataplane::apply`] binds listeners and writes rules without waiting. Only the relaying is asynchronous, on
 //! threads that belong to the data plane.

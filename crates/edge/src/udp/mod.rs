@@ -87,7 +87,8 @@ struct Flows {
     port: Arc<Port>,
     socket: Arc<UdpSocket>,
     flows: HashMap<SocketAddr, Flow>,
-    /// Tasks that wait for responses. Each returns the client whose flow ends, because its backend refuses.
+    /// Tasks that wait for responses. A task returns the client of its flow when the backend refuses datagrams, which
+    /// ends the flow.
     responses: JoinSet<SocketAddr>,
     started_at: Instant,
     last_removal: Instant,

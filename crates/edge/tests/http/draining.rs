@@ -96,7 +96,7 @@ fn changed_backend_protocol_opens_new_connections() {
     served.apply();
     go.send(()).unwrap();
     assert_status(&client.answer(), 200);
-    // This connection has no TLS, so the one that was in use was not pooled.
+    // The new connection to the backend has no TLS, so the previous connection was not pooled.
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_status(&client.answer(), 502);
     assert_eq!(backend.connections(), 2);

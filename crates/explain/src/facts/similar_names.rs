@@ -25,8 +25,8 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
     above.last().copied().unwrap_or_default()
 }
 
-/// Returns true if one text is a likely misspelling of the other. They differ in at most a third of the characters, or
-/// one contains the other.
+/// Returns true if one text is a likely misspelling of the other. The texts differ in at most a third of the
+/// characters, or one text contains the other.
 pub(crate) fn is_similar(a: &str, b: &str) -> bool {
     let longest = a.chars().count().max(b.chars().count());
     let is_part = a.len().min(b.len()) >= 3 && (a.contains(b) || b.contains(a));

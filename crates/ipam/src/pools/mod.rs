@@ -50,7 +50,7 @@ pub type Holder = Arc<str>;
 pub enum FamilyPolicy {
     /// One address of each family.
     All,
-    /// One address of each available family, and of at least one.
+    /// One address of each available family. At least one family must be available.
     Any,
 }
 

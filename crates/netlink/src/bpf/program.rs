@@ -7,7 +7,7 @@ use super::error::BpfError;
 use super::map::object_name;
 use super::system_call::{Command, bpf_descriptor};
 
-/// License of the programs. They call no helper that needs another one.
+/// License of the programs. They call no helper that needs a license compatible with the GPL.
 const LICENSE: &std::ffi::CStr = c"Apache-2.0";
 /// Size of the verifier's log.
 const LOG_BYTES: usize = 256 << 10;

@@ -28,7 +28,8 @@ impl NetworkNamespace {
     /// [`RouteError::Namespace`] if the kernel refuses.
     pub fn create() -> Result<Self, RouteError> {
         on_own_thread(|| {
-            // SAFETY: unshare takes no pointer. It changes this thread only, which ends right after.
+            // SAFETY: unshare takes no pointer. The call changes this thread only, and the thread ends with this
+            // closure.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 return Err(io::Error::last_os_error());
             }

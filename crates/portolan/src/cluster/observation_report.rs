@@ -1,7 +1,7 @@
 //! Observation of this node for the agent's endpoint.
 //!
-//! The objects come from the API server. They are those that components of the node may read: the objects of the
-//! proxy's plan, and the Pods of this node. An agent without a proxy in its process may read fewer of them.
+//! The objects come from the API server. Components of the node may read the objects of the proxy's plan, and the
+//! Pods of this node. An agent without a proxy in its process may read fewer objects.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Both of them, and the watches opened so far with what they have read.
+/// Index and model, with the open watches and the events that they have read.
 struct Pair {
     index: Index,
     model: Model,

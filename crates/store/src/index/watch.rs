@@ -48,8 +48,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Returns true if there are events that this watch has not scanned. This includes events that the log has
-    /// removed, for which reading returns an error.
+    /// Returns true if there are events that this watch has not scanned. Events that the log has removed count, too;
+    /// a read of them returns an error.
     pub fn has_more(&self) -> bool {
         !matches!(read(&self.reader.tail).get(self.reader.next), Ok(None))
     }

@@ -245,8 +245,8 @@ fn main_and_sidecars(spec: &PodSpec) -> impl Iterator<Item = &Container> {
     spec.containers.iter().chain(sidecars)
 }
 
-/// Returns the limit of a Pod (upstream's `PodLimits`): the higher one of two sums. One counts main containers and
-/// sidecars, the other an init container and the sidecars before it.
+/// Returns the limit of a Pod (upstream's `PodLimits`): the higher of two sums. The first sum is over main containers
+/// and sidecars, the second over an init container and the sidecars before it.
 fn limit_of_pod(spec: &PodSpec) -> Option<Limit> {
     let mut sidecars = Vec::new();
     let mut all = Vec::new();

@@ -63,8 +63,8 @@ pub enum Format {
 pub struct Decoded {
     /// The object, with `apiVersion` and `kind` first.
     pub object: Value,
-    /// Violations, for example `unknown field "spec.foo"` and `duplicate field "spec.ports"`. Each becomes one
-    /// warning, or all together one error with `fieldValidation=Strict`.
+    /// Violations, for example `unknown field "spec.foo"` and `duplicate field "spec.ports"`. Each violation becomes
+    /// a warning. With `fieldValidation=Strict`, all violations become one error.
     pub strict_errors: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Resource quantities (`100m`, `1.5Gi`, `1e3`) and their canonical form.
 //!
-//! Kubernetes stores a quantity as a number. It formats it with the largest suffix of the original family that leaves
-//! an integer.
+//! Kubernetes stores a quantity as a number. The canonical form has the largest suffix of the original family that
+//! leaves an integer.
 
 /// Upstream's message for a malformed quantity.
 const MALFORMED: &str =

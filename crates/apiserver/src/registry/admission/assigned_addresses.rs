@@ -1,7 +1,7 @@
 //! Admission of assigned load balancer IPs. Announcers announce the addresses of a Service with the condition
 //! `portolan.dev/AddressAssigned`. Only the assigner may set it: a user with the right to update the status of
 //! AddressPools. Other users with the right to write `services/status` may neither add the condition nor change
-//! addresses while it is true. They may remove it, which ends the announcement.
+//! addresses while it is true. They may remove the condition, which ends the announcement.
 
 use api::rbac::Action;
 use api::tree::{child, clear, items, text};

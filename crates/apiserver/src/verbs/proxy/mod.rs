@@ -3,8 +3,8 @@
 //! `observation` and `flows` of Nodes ([`reports`]). The agents also measure the objects of `metrics.k8s.io`
 //! ([`resource_metrics`]).
 //!
-//! The server forwards requests to Pods only, and not to other addresses in Endpoints. It can reach addresses that
-//! its clients must not reach.
+//! The server forwards requests to Pods only, and not to other addresses in Endpoints. The server can reach addresses
+//! that its clients must not reach.
 
 mod agent;
 mod destination;

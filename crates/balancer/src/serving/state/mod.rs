@@ -284,8 +284,8 @@ impl EdgeState {
     }
 
     /// Returns the Secrets with certificates that Services on this node refer to, each with the namespace for which it
-    /// is read. This is the namespace of the Secret if an object of that namespace refers to it, otherwise the
-    /// namespace of a Service.
+    /// is read. The Secret is read for its own namespace if an object of this namespace refers to it, otherwise for
+    /// the namespace of a Service.
     pub(super) fn secrets(&self) -> BTreeMap<ObjectKey, Arc<str>> {
         let mut secrets = BTreeMap::new();
         let here = self.services.iter().filter(|(_, served)| self.is_here(served));

@@ -387,8 +387,8 @@ impl Selection<'_> {
         }
     }
 
-    /// Adds packets of the largest size to an endpoint, or another Pod, on each other node. They come from a Pod, because
-    /// its packets have this size.
+    /// Adds packets of the largest size to an endpoint, or another Pod, on each other node. A Pod sends them, because
+    /// packets of Pods have this size.
     fn add_paths(&self, services: &[&Service], jobs: &mut Vec<Job>) {
         let Some((pod, mtu)) = self.pods.iter().find(|(_, mtu)| *mtu > SMALL_BYTES) else {
             return;

@@ -171,8 +171,8 @@ impl LocalClient {
         if client.kind == ClientKind::Node {
             return Err(elsewhere());
         }
-        // Other nodes can run on this host, in network namespaces of their own. Their kernel rules are not those of
-        // this node.
+        // Other nodes can run on this host, in network namespaces of their own. Rules of other nodes are not in the
+        // network namespace of this node.
         let node_ips = cluster.internal_ips(&client.node);
         if !node_ips.is_empty() && !node_ips.iter().any(|ip| own.contains(ip)) {
             return Err(elsewhere());
