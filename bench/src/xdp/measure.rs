@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use dataplane::two_tier::{self, TwoTier, XdpUse};
+use dataplane::two_tier::{self, TwoTier, XdpState};
 use netlink::bpf::XdpProgram;
 use netlink::packet::{Frames, PacketSocket};
 
@@ -79,11 +79,11 @@ pub(super) fn measure(
     let _accepting = match implementation {
         Implementation::Rules => world.accept_frames(End::Node)?,
         Implementation::Program => {
-            let forwards = XdpUse::Forwards {
+            let forwards = XdpState::Forwards {
                 nodes: usize::from(OTHER_NODES),
             };
-            match two_tier.xdp_use() {
-                Some(xdp_use) if *xdp_use == forwards => {}
+            match two_tier.xdp_state() {
+                Some(xdp_state) if *xdp_state == forwards => {}
                 other => return Err(format!("expected {forwards:?}, found {other:?}").into()),
             }
             world.accept_frames(End::Network)?

@@ -184,21 +184,7 @@ async fn prepare(
     let mut background = JoinSet::new();
     let cgroups = Cgroups::open();
     // A Node that is ready answers the API server.
-    if let Some(server_settings) = &settings.server {
-        let stats = Stats::default();
-        background.spawn(
-            stats
-                .clone()
-                .measure(state.clone(), cgroups.as_ref().ok().cloned()),
-        );
-        let reports = server::NodeReports {
-            node_name: settings.node_name.clone(),
-            reports: settings.reports.clone(),
-            stats,
-        };
-        let server = server::Server::start(server_settings, state.clone(), reports).await?;
-        background.spawn(server.serve());
-    }
+    start_server(&settings, &state, cgroups.as_ref().ok(), &mut background).await?;
     let mut pod_cidrs = known_pod_cidrs(&settings, &state);
     if pod_cidrs.is_empty() {
         pod_cidrs = register(&client, &settings, &host_ips, &state).await;
@@ -221,15 +207,7 @@ async fn prepare(
     let recorder = EventRecorder::new(client.clone(), WallClock::system());
     let (events, write_events) = EventQueue::new(recorder);
     background.spawn(write_events);
-    let node_images = settings
-        .image_store
-        .as_ref()
-        .map(|images| node_images(&images.store, &state));
-    let node_images = node_images.transpose()?;
-    if let Some(images) = &node_images {
-        let in_use = Arc::clone(&images.in_use);
-        background.spawn(async move { in_use.collect_garbage().await });
-    }
+    let images = open_images(&settings, &state, &mut background)?;
     let context = Context {
         host_resolv_conf: read_resolv_conf(&settings),
         addresses: Mutex::new(AddressPool::new(pod_cidrs)?),
@@ -244,12 +222,49 @@ async fn prepare(
         capacity: node::capacity(),
         cgroups,
         probe_tls: Arc::new(trust::client_config_without_verification()?),
-        images: node_images,
+        images,
     };
     if let Err(error) = &context.cgroups {
         tracing::warn!(%error, "limits of Pods not enforced");
     }
     Ok((context, background, ranges_changed))
+}
+
+/// Starts the endpoint for the API server, if the settings have one, and the measurements that it reports.
+async fn start_server(
+    settings: &Settings,
+    state: &StateDirectory,
+    cgroups: Option<&Cgroups>,
+    background: &mut JoinSet<()>,
+) -> Result<(), AgentError> {
+    let Some(server_settings) = &settings.server else {
+        return Ok(());
+    };
+    let stats = Stats::default();
+    background.spawn(stats.clone().measure(state.clone(), cgroups.cloned()));
+    let reports = server::NodeReports {
+        node_name: settings.node_name.clone(),
+        reports: settings.reports.clone(),
+        stats,
+    };
+    let server = server::Server::start(server_settings, state.clone(), reports).await?;
+    background.spawn(server.serve());
+    Ok(())
+}
+
+/// Returns the images of the node, if the settings have a store, and starts the removal of unused ones.
+fn open_images(
+    settings: &Settings,
+    state: &StateDirectory,
+    background: &mut JoinSet<()>,
+) -> Result<Option<NodeImages>, StateError> {
+    let Some(settings) = &settings.image_store else {
+        return Ok(None);
+    };
+    let images = node_images(&settings.store, state)?;
+    let in_use = Arc::clone(&images.in_use);
+    background.spawn(async move { in_use.collect_garbage().await });
+    Ok(Some(images))
 }
 
 /// Returns the images of the node. Containers that an earlier agent started keep theirs.

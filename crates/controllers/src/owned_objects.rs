@@ -105,8 +105,8 @@ impl<T: Resource> OwnedObjects<T> {
             .collect()
     }
 
-    /// Iterates over the objects of a controller in the order of their names. An object of another namespace is not one
-    /// of them, although it can name any UID as that of its owner.
+    /// Iterates over the objects of a controller in the order of their names. Objects of other namespaces do not count,
+    /// although they can name the UID of any owner.
     pub(crate) fn of(&self, namespace: &str, owner_uid: &str) -> impl Iterator<Item = &T> {
         let keys = self.by_owner.get(owner_uid).into_iter();
         let keys = keys.flat_map(move |keys| keys.range(ObjectKey::new(namespace, "")..));

@@ -29,13 +29,13 @@ use crate::worker_load::WorkerLoad;
 
 /// Maximum number of connections accepted from one listener before other tasks run.
 const ACCEPTS_PER_POLL_MAX: usize = 64;
-/// Pause after a failed accept. The usual cause is a lack of descriptors, which retrying at once does not change.
+/// Pause after a failed accept. The usual cause is a lack of descriptors, and an immediate retry would fail again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// Period of a timer of each thread, which is set while connections arrive.
 ///
-/// The runtime writes to its `eventfd` for each timer that is due before all others, even where it need not be woken. A
-/// connection has a short timer while it connects to a backend, and a long one afterwards. Without an earlier timer,
-/// each would cost a system call and a wake-up. The period is shorter than all timers of connections.
+/// The runtime writes to its `eventfd` when a new timer is due before all others, even if it is awake. A connection has
+/// a short timer while it connects to a backend, and a long one afterwards. Without an earlier timer, each would cost a
+/// system call and a wake-up. The period is shorter than all timers of connections.
 const TIMER_PERIOD: Duration = Duration::from_millis(500);
 
 thread_local! {

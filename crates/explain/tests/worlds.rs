@@ -407,7 +407,7 @@ fn invalid_fields_cause_no_panic() {
 
 /// Number of Services of the large world.
 const MANY_SERVICES: usize = 10_000;
-/// Objects that the check of one Service reads, at most, if it has one Pod and one slice.
+/// Maximum number of objects that the check of a Service with one Pod and one slice reads.
 const LOOKUPS_MAX: usize = 200;
 
 #[test]

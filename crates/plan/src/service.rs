@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use api::edge_secret::{ASSIGNED_CONDITION, NODE_ADDRESSES_REASON};
@@ -150,22 +151,7 @@ impl ServiceRecord {
         let mut families = read_families(service, settings.ignores_external_ips, &mut faults);
         bound_external_elements(&mut families, spec.ports.len(), &mut faults);
         let port_ranges = read_port_ranges(service, &families, &mut faults);
-        let requests_two_tier = spec.kind == "LoadBalancer"
-            && read_annotation(
-                service,
-                TWO_TIER_ANNOTATION,
-                |text| text.parse().ok(),
-                &mut faults,
-            )
-            .or_else(|| {
-                read_annotation(
-                    service,
-                    POOL_TWO_TIER_ANNOTATION,
-                    |text| text.parse().ok(),
-                    &mut faults,
-                )
-            })
-            .unwrap_or(false);
+        let requests_two_tier = requests_two_tier(service, &mut faults);
         let ports = spec.ports.iter().map(|port| PortRecord {
             name: names.intern(&port.name),
             protocol: port.protocol,
@@ -181,29 +167,20 @@ impl ServiceRecord {
             affinity_seconds: spec.affinity_timeout_seconds(),
             scheduler: read_annotation(service, SCHEDULER_ANNOTATION, Scheduler::named, &mut faults)
                 .unwrap_or(settings.default_scheduler),
-            drain_seconds: read_annotation(service, DRAIN_ANNOTATION, |text| text.parse().ok(), &mut faults),
+            drain_seconds: read_annotation(service, DRAIN_ANNOTATION, parse, &mut faults),
             port_ranges,
-            keeps_unready_flows: read_annotation(
-                service,
-                KEEP_UNREADY_FLOWS_ANNOTATION,
-                |text| text.parse().ok(),
-                &mut faults,
-            )
-            .unwrap_or(false),
+            keeps_unready_flows: read_annotation(service, KEEP_UNREADY_FLOWS_ANNOTATION, parse, &mut faults)
+                .unwrap_or(false),
             connection_age_max_seconds: read_annotation(
                 service,
                 CONNECTION_AGE_ANNOTATION,
-                |text| {
-                    text.parse()
-                        .ok()
-                        .filter(|seconds| *seconds >= CONNECTION_AGE_SECONDS_MIN)
-                },
+                |text| parse(text).filter(|seconds| *seconds >= CONNECTION_AGE_SECONDS_MIN),
                 &mut faults,
             ),
             rebalance_percent: read_annotation(
                 service,
                 REBALANCE_ANNOTATION,
-                |text| text.parse().ok().filter(|percent| (1..=100).contains(percent)),
+                |text| parse(text).filter(|percent| (1..=100).contains(percent)),
                 &mut faults,
             ),
             requests_two_tier,
@@ -230,6 +207,20 @@ fn read_annotation<T>(
         faults.push(Fault::Annotation { name, value });
     }
     value
+}
+
+fn parse<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok()
+}
+
+/// Returns true if an annotation of the Service or of its pool requests two-tier forwarding.
+fn requests_two_tier(service: &Service, faults: &mut Vec<Fault>) -> bool {
+    if service.spec.kind != "LoadBalancer" {
+        return false;
+    }
+    read_annotation(service, TWO_TIER_ANNOTATION, parse, faults)
+        .or_else(|| read_annotation(service, POOL_TWO_TIER_ANNOTATION, parse, faults))
+        .unwrap_or(false)
 }
 
 /// Removes the load balancer IPs and external IPs if they have too many elements.

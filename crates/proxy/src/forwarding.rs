@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use api::object::{Node, ObjectKey};
 use client::Event;
-use dataplane::two_tier::{NodeAddresses, TwoTier, XdpUse};
+use dataplane::two_tier::{NodeAddresses, TwoTier, XdpState};
 use plan::PortKey;
 use tokio::sync::watch;
 
@@ -36,7 +36,7 @@ pub(crate) struct Forwarding {
     /// Next comparison of the XDP program with the neighbours; `None` without a program.
     pub(crate) refresh_at: Option<Instant>,
     /// Use of the XDP program, as it was last reported.
-    pub(crate) xdp_use: Option<XdpUse>,
+    pub(crate) xdp_state: Option<XdpState>,
     /// Service ports that are not forwarded, because there are too many.
     pub(crate) excess: BTreeSet<PortKey>,
 }

@@ -148,13 +148,6 @@ async fn start<D: Dataplane + Send + 'static>(
         &sender.downgrade(),
         &mut servers,
     )?;
-    servers.spawn(relay_localhost(shared_status.localhost.clone()));
-    servers.spawn(serve_service_checks(
-        shared_status.checks.clone(),
-        shared_status.health.clone(),
-        events.clone(),
-    ));
-
     let mut sources = sources::start(&client, &config.node_name, own_addresses.clone(), &sender);
     let (node_watch, is_needed) = watch::channel(false);
     sources.spawn(sources::watch_cluster_nodes(
@@ -164,12 +157,9 @@ async fn start<D: Dataplane + Send + 'static>(
     ));
     servers.spawn(sources::forward_configs(configs, sender.clone()));
     let (departed_sender, departed) = mpsc::channel(lost_nodes::QUEUE_BATCHES_MAX);
-    servers.spawn(lost_nodes::check_departed(
-        client.clone(),
-        lost_nodes::check_delay(&config.node_name),
-        departed,
-        sender.downgrade(),
-    ));
+    let check_delay = lost_nodes::check_delay(&config.node_name);
+    let check = lost_nodes::check_departed(client.clone(), check_delay, departed, sender.downgrade());
+    servers.spawn(check);
     let change_sender = sender.downgrade();
     drop(sender);
     events.record_node_event("Starting", "Starting portolan proxy.".to_owned());
@@ -183,8 +173,17 @@ async fn start<D: Dataplane + Send + 'static>(
     )
     .check_departed(departed_sender)
     .watch_nodes_by(node_watch);
-    let mut end = start_worker(worker, receiver, change_sender)?;
+    let end = start_worker(worker, receiver, change_sender)?;
+    run_until(shutdown, sources, servers, end).await
+}
 
+/// Runs until `shutdown` resolves, then ends the tasks and the worker. Fails if the worker ends earlier.
+async fn run_until(
+    shutdown: impl Future<Output = ()>,
+    sources: JoinSet<()>,
+    mut servers: JoinSet<()>,
+    mut end: oneshot::Receiver<Result<(), DataplaneError>>,
+) -> Result<(), ProxyError> {
     tokio::select! {
         () = shutdown => {}
         result = &mut end => {
@@ -218,7 +217,8 @@ fn start_worker<D: Dataplane + Send + 'static>(
     Ok(end)
 }
 
-/// Starts the servers of health and metrics that are configured.
+/// Starts the configured servers of health and metrics, the servers of health check node ports, and the relay of node
+/// ports on 127.0.0.1.
 fn start_servers(
     config: &Config,
     shared_status: &Arc<SharedStatus>,
@@ -265,6 +265,12 @@ fn start_servers(
         };
         server.start(is_strict, events, &released, servers)?;
     }
+    servers.spawn(relay_localhost(shared_status.localhost.clone()));
+    servers.spawn(serve_service_checks(
+        shared_status.checks.clone(),
+        shared_status.health.clone(),
+        events.clone(),
+    ));
     Ok(())
 }
 

@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 /// Ready keys.
 ///
-/// The keys of one tenant are taken in the order in which they were added. The tenants take turns, so that a key
-/// waits for at most one key of each other tenant, besides the earlier ones of its own.
+/// The keys of one tenant are taken in the order in which they were added. The tenants take turns, so the first key
+/// of a tenant waits for at most one key of each other tenant.
 #[derive(Debug)]
 pub(crate) struct ReadyKeys<K> {
     tenant_of: fn(&K) -> &str,

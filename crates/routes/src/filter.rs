@@ -4,8 +4,8 @@
 //! source address. The table drops packets to that port from addresses that no Node has. It does not stop hosts on
 //! the segment between the nodes that forge a Node's address.
 //!
-//! The node forwards no such packets to other Nodes either: many clusters masquerade packets of Pods to addresses
-//! outside of the Pod network, so that the other Node would take a packet of a Pod for one of this node.
+//! The node also forwards no packets to the VXLAN port of other Nodes. Many clusters masquerade packets of Pods to
+//! addresses outside of the Pod network. The other Node would then take a packet of a Pod for a packet of this node.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -48,7 +48,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lets clients put one key after the other until the time is over; the latency of each put.
+/// Lets clients put one key after the other until the time is over. Returns the latency of each put.
 async fn measure(store: Arc<dyn Store>, clients: usize, span: Duration) -> Result<Vec<Duration>, Failure> {
     let end = Instant::now() + span;
     let client = |number: usize| {

@@ -74,9 +74,9 @@ pub fn negotiate(client: &[&str], server: &'static [&'static str]) -> Option<&'s
 pub struct CommandProtocol {
     /// Encoding of WebSocket messages.
     pub encoding: Encoding,
-    /// Set if the result is a Status in JSON; a text otherwise.
+    /// True if the result is a Status in JSON; a text otherwise.
     pub has_status: bool,
-    /// Set if the client sends sizes of the terminal.
+    /// True if the client sends sizes of the terminal.
     pub has_resize: bool,
 }
 

@@ -293,8 +293,9 @@ impl Containers {
         self.init.iter().any(failed)
     }
 
-    /// Returns the containers that start next. During initialization these are the first incomplete init container
-    /// and the sidecars before it, afterwards all others. Ephemeral containers always.
+    /// Returns the containers that may start. During initialization these are the first incomplete init container and
+    /// the sidecars before it, afterwards the sidecars and the main containers. Ephemeral containers may start in
+    /// both phases.
     fn startable(&self) -> impl Iterator<Item = &TrackedContainer> {
         let is_finished = self.is_complete() || self.is_terminating;
         let current = self

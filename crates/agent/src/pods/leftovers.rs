@@ -25,7 +25,7 @@ pub(crate) struct Leftover {
     pub addresses: Vec<IpAddr>,
     /// User namespace of the Pod; its host IDs are reserved.
     pub users: Option<PodUsers>,
-    /// Set if the sandbox can start containers from images.
+    /// True if the sandbox can start containers from images.
     pub runs_images: bool,
     /// Control groups of a Pod whose processes outlive its sandbox.
     pub control_groups: Vec<PathBuf>,

@@ -42,7 +42,7 @@ struct Worker {
     key: ObjectKey,
     desired: watch::Sender<DesiredState>,
     task: Id,
-    /// Set if a task of the Pod panicked during its deletion.
+    /// True if a task of the Pod panicked during its deletion.
     has_failed_deletion: bool,
 }
 

@@ -64,7 +64,7 @@ pub(crate) enum AttachedInput {
     Terminal {
         /// Controlling side.
         terminal: Terminal,
-        /// Set if the container takes input.
+        /// True if the container takes input.
         has_input: bool,
     },
 }

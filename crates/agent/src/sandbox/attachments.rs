@@ -42,7 +42,7 @@ pub(super) enum ContainerInput {
     Terminal {
         /// Controlling side.
         controller: OwnedFd,
-        /// Set if sessions may write input.
+        /// True if sessions may write input.
         has_input: bool,
     },
 }

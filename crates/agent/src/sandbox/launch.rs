@@ -237,8 +237,8 @@ fn execute_request() -> io::Result<()> {
 
 /// Confines this process and executes the program.
 fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::convert::Infallible> {
-    // Processes of the container must not read or trace this one, once it has no more privileges than they have, or while
-    // it has the user ID of the host's root in the user namespace of the Pod. `execve` ends this.
+    // This process becomes as unprivileged as the processes of the container, and can have the user ID of the host's root
+    // in the user namespace of the Pod. Those processes must not read or trace it. `execve` ends the protection.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let pod_directory = OpenPodDirectory::inherit(&launch.directory)?;
     let program = &launch.program;

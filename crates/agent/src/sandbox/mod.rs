@@ -87,10 +87,10 @@ pub struct Settings {
     /// Directory of the image store; `None` for a node without one.
     #[serde(default)]
     pub images: Option<PathBuf>,
-    /// Set if the Pod shares the IPC namespace of the node.
+    /// True if the Pod shares the IPC namespace of the node.
     #[serde(default)]
     pub shares_ipc: bool,
-    /// Set if the Pod shares the PID namespace of the node.
+    /// True if the Pod shares the PID namespace of the node.
     #[serde(default)]
     pub shares_processes: bool,
     /// Sysctls of the Pod by name, with dots.

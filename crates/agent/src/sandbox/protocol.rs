@@ -31,7 +31,7 @@ pub struct Program {
     /// Confinement of the program.
     #[serde(default)]
     pub confinement: Confinement,
-    /// Set if the program closes its standard input when it serves. It has started then, otherwise on `execve`.
+    /// True if the program closes its standard input when it serves. It has started then, otherwise on `execve`.
     #[serde(default)]
     pub closes_stdin_when_serving: bool,
     /// Standard streams of a container. A command that is executed in it has others.
@@ -45,11 +45,11 @@ pub struct Program {
 /// Standard streams of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StandardStreams {
-    /// Set if sessions may write to the standard input. It is empty otherwise.
+    /// True if sessions may write to the standard input. It is empty otherwise.
     pub has_input: bool,
-    /// Set if the standard input ends with the first session that writes to it.
+    /// True if the standard input ends with the first session that writes to it.
     pub is_input_for_one: bool,
-    /// Set if the streams are a terminal.
+    /// True if the streams are a terminal.
     pub has_terminal: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Confinement {
     pub mounts: Vec<Mount>,
     /// Empty directory. Sandboxes before 0.2 create a root there.
     pub staging: PathBuf,
-    /// Set if only volumes are writable.
+    /// True if only volumes are writable.
     pub has_read_only_root: bool,
     /// User ID.
     pub user: Option<u32>,
@@ -70,17 +70,17 @@ pub struct Confinement {
     pub groups: Vec<u32>,
     /// Capabilities as bits; `None` for all.
     pub capabilities: Option<u64>,
-    /// Set if set-user-ID programs grant no privileges.
+    /// True if set-user-ID programs grant no privileges.
     pub has_no_new_privileges: bool,
     /// Directories of the control groups that the program joins.
     pub cgroups: Vec<PathBuf>,
-    /// Set if the container has the devices of the node and may change its files.
+    /// True if the container has the devices of the node and may change its files.
     #[serde(default)]
     pub is_privileged: bool,
     /// Seccomp filter of the container.
     #[serde(default)]
     pub seccomp: Seccomp,
-    /// Set if paths in `/proc` and `/sys` that describe the host are visible.
+    /// True if paths in `/proc` and `/sys` that describe the host are visible.
     #[serde(default)]
     pub has_unmasked_proc: bool,
     /// Host IDs of the Pod's user namespace; `None` for a Pod that shares the users of the host.
@@ -89,10 +89,10 @@ pub struct Confinement {
     /// Root file system from an image; `None` for the files of the node.
     #[serde(default)]
     pub root: Option<ImageRoot>,
-    /// Set if the first process of the container has the PID 1, and sees the processes of its container only.
+    /// True if the first process of the container has the PID 1, and sees the processes of its container only.
     #[serde(default)]
     pub has_own_processes: bool,
-    /// Set if `/dev/shm` is that of the node, as for a Pod that shares its IPC namespace.
+    /// True if `/dev/shm` is that of the node, as for a Pod that shares its IPC namespace.
     #[serde(default)]
     pub has_node_memory: bool,
 }
@@ -112,13 +112,13 @@ pub struct ImageRoot {
     pub layers: Vec<PathBuf>,
     /// Empty directory for the writable layer.
     pub writable: PathBuf,
-    /// Set if the layers have overlay attributes in the namespace `user` and not `trusted`.
+    /// True if the layers have overlay attributes in the namespace `user` and not `trusted`.
     pub has_user_attributes: bool,
     /// Directories that exist when the program starts.
     pub directories: Vec<PathBuf>,
     /// `USER` of the image: name or number, with an optional group. "" for root. `runAsUser` takes precedence.
     pub user: String,
-    /// Set if the user's groups in the image's `/etc/group` are added to the supplementary groups.
+    /// True if the user's groups in the image's `/etc/group` are added to the supplementary groups.
     pub merges_groups: bool,
 }
 
@@ -131,9 +131,9 @@ pub struct Mount {
     pub sub_path: PathBuf,
     /// Mount path in the container.
     pub target: PathBuf,
-    /// Set if the container cannot write to the volume.
+    /// True if the container cannot write to the volume.
     pub is_read_only: bool,
-    /// Set if the mount is ID-mapped by the Pod's user namespace.
+    /// True if the mount is ID-mapped by the Pod's user namespace.
     #[serde(default)]
     pub is_id_mapped: bool,
 }
@@ -165,7 +165,7 @@ pub enum Action {
         name: String,
         /// Number of the signal.
         signal: i32,
-        /// Set if the signal goes to the process group.
+        /// True if the signal goes to the process group.
         group: bool,
     },
     /// Execute a command in a running container until it exits.

@@ -25,18 +25,18 @@ pub enum SessionRequest {
         container: String,
         /// The program and its arguments.
         command: Vec<String>,
-        /// Set if the command has a standard input; it reads nothing otherwise.
+        /// True if the command has a standard input; it reads nothing otherwise.
         has_input: bool,
-        /// Set if the standard streams are a terminal.
+        /// True if the standard streams are a terminal.
         has_terminal: bool,
     },
     /// Attach to the standard streams of a running container.
     Attach {
         /// Container name.
         container: String,
-        /// Set if the client sends standard input.
+        /// True if the client sends standard input.
         has_input: bool,
-        /// Set if the standard error has a pipe of its own. Agents before 0.2 read one pipe for both.
+        /// True if the standard error has a pipe of its own. Agents before 0.2 read one pipe for both.
         #[serde(default)]
         splits_error: bool,
     },
@@ -53,11 +53,11 @@ pub enum SessionMessage {
     /// The client is attached. The descriptors are the controlling side of the terminal or the end of the standard input,
     /// if any; the end of a pipe with the output; and, with `has_error`, that of a pipe with the standard error.
     Attached {
-        /// Set if the first descriptor takes standard input.
+        /// True if the first descriptor takes standard input.
         has_input: bool,
-        /// Set if the first descriptor is a terminal.
+        /// True if the first descriptor is a terminal.
         has_terminal: bool,
-        /// Set if the standard error is not part of the output.
+        /// True if the standard error is not part of the output.
         #[serde(default)]
         has_error: bool,
     },

@@ -77,8 +77,8 @@ impl OwnerNumbers {
 pub(crate) struct EgressState {
     /// Destinations that are not affected.
     pub(crate) inside: BTreeSet<IpNet>,
-    /// Source addresses of connections by Pod. On nodes that do not own the address, Pods keep their own one, so that no
-    /// other program translates it.
+    /// Source addresses of connections by Pod. On nodes that do not own the load balancer IP, the source is the address
+    /// of the Pod, so that no other program translates it.
     pub(crate) sources: BTreeMap<IpAddr, IpAddr>,
     /// Owners by Pod.
     pub(crate) routed: BTreeMap<IpAddr, OwnerNumber>,

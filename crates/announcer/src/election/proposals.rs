@@ -4,10 +4,10 @@
 //! First, a majority of the members reports that it grants no votes to candidates with an older list. Then all votes
 //! that were granted before expire. From then on no candidate can reach a majority by the older list alone.
 //!
-//! The list also holds the tie-breaker vote. Its holder uses it until [`TIE_BREAKER_LEASE`] after it *sent* the write
-//! that confirmed it. Another node takes it after it observed no confirmation for a longer time; other changes of the
-//! list preserve it. If the API server is slow or unavailable, no node has the tie-breaker vote; two nodes never have
-//! it.
+//! The list also holds the tie-breaker vote. Successful writes of its holder confirm it. The holder uses it until
+//! [`TIE_BREAKER_LEASE`] after it *sent* such a write. Another node takes it after it observed no confirmation for a
+//! longer time; other changes of the list preserve it. If the API server is slow or unavailable, no node has the
+//! tie-breaker vote; two nodes never have it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -66,8 +66,7 @@ struct Ownership {
     releases: Vec<LeaseHolder>,
     /// The process that holds this node's vote for the address.
     successor: Option<LeaseHolder>,
-    /// The process that held this node's vote until its lease expired or it announced its shutdown, and the time of
-    /// that.
+    /// The previous holder of this node's vote, and the time at which its lease expired or it announced its shutdown.
     lost_successor: Option<(LeaseHolder, Time)>,
 }
 

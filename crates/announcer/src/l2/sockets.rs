@@ -292,7 +292,7 @@ impl LinkSockets {
     fn open_link(&self, link: &NetworkLink) -> io::Result<OpenLink> {
         let open = |frames| {
             let socket = PacketSocket::open(link.index, frames)?;
-            // SAFETY: the socket owns its descriptor, always gives out that one, and closes it when it is dropped.
+            // SAFETY: the socket owns its descriptor, always returns the same descriptor, and closes it on drop.
             let socket = unsafe { AsyncFd::register(socket) };
             socket.map(Arc::new).map_err(|error| error.into_parts().1)
         };

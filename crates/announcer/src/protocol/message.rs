@@ -97,7 +97,8 @@ pub struct Message {
     pub link_addresses: Vec<LinkAddress>,
 }
 
-/// Reference to an accepted message. It proves to the sender of that message that this one is newer.
+/// Reference to an accepted message. It proves to the sender of the accepted message that the message with the echo is
+/// newer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
     /// Incarnation of its sender.

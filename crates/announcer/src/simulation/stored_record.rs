@@ -6,7 +6,7 @@ use api::announcers::Record;
 pub(super) struct StoredRecord {
     pub(super) version: u64,
     pub(super) record: Record,
-    /// Set if a process of the version without keys wrote it.
+    /// True if a process of the version without keys wrote it.
     pub(super) is_unkeyed: bool,
 }
 

@@ -70,7 +70,7 @@ pub struct AnnotationValues {
     pub hostname: Setting<String>,
     /// Nodes that may announce the addresses; a node has to match all selectors.
     pub node_selectors: Vec<LabelSelector>,
-    /// Set if Pods leave the cluster with the address of the Service.
+    /// True if Pods leave the cluster with the address of the Service.
     pub is_egress: Setting<bool>,
 }
 
@@ -81,7 +81,7 @@ pub struct TlsValues {
     pub ports: Setting<PortSet>,
     pub policy: Setting<TlsPolicy>,
     pub alpn: Setting<Alpn>,
-    /// Set if the edge forwards TLS to the backends without terminating it.
+    /// True if the edge forwards TLS to the backends without terminating it.
     pub passes_through: Setting<bool>,
 }
 
@@ -166,7 +166,7 @@ impl HealthCheckValues {
 pub struct TimeoutValues {
     pub idle: Setting<Duration>,
     pub connect: Setting<Duration>,
-    /// Set if connections to a removed backend drain.
+    /// True if connections to a removed backend drain.
     pub is_draining: Setting<bool>,
     pub draining: Setting<Duration>,
     pub connection_age_max: Setting<Duration>,

@@ -1,9 +1,9 @@
 //! State machine of a session with one peer (RFC 4271, section 8).
 //!
-//! A [`Peer`] owns at most two connections: one that it opened, and one that the peer opened. It closes one of them
-//! when they collide. Inputs are connections, bytes and time; outputs are [`Action`]s, which the caller takes after
-//! each input. The caller requests UPDATEs with [`Peer::next_update`] when its write buffer has space, so a peer that
-//! reads slowly delays only itself.
+//! A [`Peer`] owns at most two connections: one opened by this speaker, and one opened by the peer. It closes one of
+//! them when they collide. Inputs are connections, bytes and time; outputs are [`Action`]s, which the caller takes
+//! after each input. The caller requests UPDATEs with [`Peer::next_update`] when its write buffer has space, so a
+//! peer that reads slowly delays only itself.
 //!
 //! The state machine differs from the RFC in two points. Attempts to connect follow a back-off with jitter up to the
 //! connect-retry time. OpenSent of an incoming connection does not stop outgoing attempts.

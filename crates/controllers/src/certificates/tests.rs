@@ -21,7 +21,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// Returns a request for a user with groups and names, sent by `sender`.
+/// Returns a request for a user with groups and names, sent by the user `by`.
 fn object(signer: &str, user: &str, groups: &[&str], names: &[&str], by: &str) -> CertificateSigningRequest {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();

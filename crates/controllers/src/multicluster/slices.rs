@@ -12,7 +12,7 @@ use super::resolution::AcceptedPorts;
 use crate::endpointslice::{HEADLESS_LABEL, MANAGED_BY_LABEL};
 
 /// Maximum number of slices of one cluster that an import mirrors: 20,000 endpoints in full slices. It bounds the
-/// objects that another cluster can create in this one for each of its exports.
+/// objects that one export of another cluster can create in this cluster.
 pub(super) const SLICES_MAX: usize = 200;
 
 /// Origin and target of mirrored slices.

@@ -208,60 +208,77 @@ impl FamilyTables {
                     written
                 }),
             };
-            let error = match result {
+            match result {
                 Ok(()) => {
-                    let elements = edit.count();
-                    let changed = edit.summaries.iter().map(|(service, _)| service);
-                    let left_out = changed.filter(|service| {
-                        self.without_ranges.contains(*service)
-                            && !self.skipped.contains(*service)
-                            && has_ranges(plan, service)
-                    });
-                    refused.extend(left_out.map(|service| SkippedService {
-                        service: service.clone(),
-                        reason: RANGES_REFUSED.to_owned(),
-                    }));
                     self.rules_last = rules;
-                    record_summaries(self.applied.get_or_insert_default(), edit.summaries);
-                    return Ok(Applied {
-                        elements,
-                        skipped: refused,
-                    });
+                    return Ok(self.record_applied(plan, edit, refused));
                 }
-                Err(error) => error,
-            };
-            match refused_service(&error, &parts) {
-                Some(service)
-                    if has_ranges(plan, &service)
-                        && self.applied.is_none()
-                        && !self.without_ranges.contains(&service)
-                        && refused.len() < ROUNDS_MAX =>
-                {
-                    // The kernel may lack the match that selects endpoints, for all ranges.
-                    tracing::warn!(%error, %service, "rules refused; port ranges left out");
-                    let all = plan.services().filter(|service| has_ranges(plan, service));
-                    self.without_ranges.extend(all.cloned());
-                }
-                Some(service)
-                    if (self.applied.is_none() || !has_ranges(plan, &service))
-                        && refused.len() < ROUNDS_MAX
-                        && self.skipped.insert(service.clone()) =>
-                {
-                    // Ranges were not the reason.
-                    if self.without_ranges.contains(&service) {
-                        self.without_ranges.clear();
-                    }
-                    refused.push(SkippedService {
-                        service,
-                        reason: error.to_string(),
-                    });
-                }
-                _ => {
-                    self.applied = None;
-                    return Err(error);
-                }
+                Err(error) => self.exclude_refused(plan, error, &parts, &mut refused)?,
             }
         }
+    }
+
+    /// Records an applied edit. Services whose port ranges are left out are refused in part.
+    fn record_applied(&mut self, plan: &Plan, edit: Edit, mut refused: Vec<SkippedService>) -> Applied {
+        let elements = edit.count();
+        let changed = edit.summaries.iter().map(|(service, _)| service);
+        let left_out = changed.filter(|service| {
+            self.without_ranges.contains(*service)
+                && !self.skipped.contains(*service)
+                && has_ranges(plan, service)
+        });
+        refused.extend(left_out.map(|service| SkippedService {
+            service: service.clone(),
+            reason: RANGES_REFUSED.to_owned(),
+        }));
+        record_summaries(self.applied.get_or_insert_default(), edit.summaries);
+        Applied {
+            elements,
+            skipped: refused,
+        }
+    }
+
+    /// Excludes refused rules from the next attempt: all port ranges, or one Service. Fails if neither is the reason of
+    /// the refusal.
+    fn exclude_refused(
+        &mut self,
+        plan: &Plan,
+        error: ProgramError,
+        parts: &[(usize, Option<ObjectKey>)],
+        refused: &mut Vec<SkippedService>,
+    ) -> Result<(), ProgramError> {
+        match refused_service(&error, parts) {
+            Some(service)
+                if has_ranges(plan, &service)
+                    && self.applied.is_none()
+                    && !self.without_ranges.contains(&service)
+                    && refused.len() < ROUNDS_MAX =>
+            {
+                // The kernel may lack the match that selects endpoints, for all ranges.
+                tracing::warn!(%error, %service, "rules refused; port ranges left out");
+                let all = plan.services().filter(|service| has_ranges(plan, service));
+                self.without_ranges.extend(all.cloned());
+            }
+            Some(service)
+                if (self.applied.is_none() || !has_ranges(plan, &service))
+                    && refused.len() < ROUNDS_MAX
+                    && self.skipped.insert(service.clone()) =>
+            {
+                // Ranges were not the reason.
+                if self.without_ranges.contains(&service) {
+                    self.without_ranges.clear();
+                }
+                refused.push(SkippedService {
+                    service,
+                    reason: error.to_string(),
+                });
+            }
+            _ => {
+                self.applied = None;
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     fn context(&self, plan: &Plan, options: &Options) -> Context {

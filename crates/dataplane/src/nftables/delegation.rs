@@ -35,8 +35,9 @@ impl Delegation {
 
 /// Returns the endpoint set that a virtual server for a frontend needs; `None` if the rules serve it.
 ///
-/// A virtual server has one set for all clients. The rules serve clients of another origin whose set differs. So are
-/// port ranges, and Services that end connections or use scheduler `random`, which IPVS cannot do.
+/// A virtual server has one set for all clients. The rules serve clients of another origin whose set differs. The
+/// rules also serve port ranges, Services that end connections, and the scheduler `random`: IPVS can neither end
+/// connections nor choose at random.
 pub(crate) fn virtual_set(port: &ServicePortPlan, frontend: &Frontend) -> Option<EndpointSet> {
     let ends_connections = port.drain_seconds.is_some()
         || port.connection_age_max_seconds.is_some()

@@ -38,7 +38,7 @@ pub use frontends::forwarded_tcp_frontends;
 pub use links::UDP_PORT;
 pub use peers::NodeAddresses;
 pub use state::PORTS_MAX;
-pub use xdp::XdpUse;
+pub use xdp::XdpState;
 
 use peers::Peers;
 use recovery::Recovered;
@@ -96,8 +96,8 @@ impl TwoTier {
     }
 
     /// Returns the state of the XDP program after the last [`TwoTier::apply`]; `None` without an interface for it.
-    pub fn xdp_use(&self) -> Option<&XdpUse> {
-        self.xdp.as_ref().map(Xdp::xdp_use)
+    pub fn xdp_state(&self) -> Option<&XdpState> {
+        self.xdp.as_ref().map(Xdp::xdp_state)
     }
 
     /// Returns the number of packets that the XDP program forwarded since its creation. [`ForwardedPackets`] does not
@@ -108,7 +108,7 @@ impl TwoTier {
 
     /// Forwards the connections of all Service ports that `plan` forwards. `nodes` are all Nodes. Returns the ports
     /// beyond [`PORTS_MAX`], which are not forwarded. A failure of the XDP program is not an error, as the rules
-    /// forward its packets then ([`TwoTier::xdp_use`]).
+    /// forward its packets then ([`TwoTier::xdp_state`]).
     ///
     /// # Errors
     ///

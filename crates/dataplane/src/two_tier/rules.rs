@@ -3,13 +3,14 @@
 //! The chain `incoming` runs after connection tracking and before the destination is translated. Packets of tracked
 //! connections pass, because this node serves them. Other packets to a frontend go to the current node of their slot,
 //! through the link of the first hop. If this node neither forwards nor tracks the connection of a packet, the packet
-//! goes to the previous nodes of its slot. They get it one after the other, each through the link of a further hop. A
-//! node that receives a packet by a hop begins with its own nodes of the level of that hop. It tries the level before
-//! that one last ([`levels_after`]). A packet takes each link once at most. The last node resets the connection. The
-//! chain drops packets of the links without a frontend as their destination, also of tracked connections.
+//! goes to the previous nodes of its slot. It passes them one after the other, each through the link of a further
+//! hop. A node that receives a packet by a hop begins with its own nodes of the level of that hop. It tries the level
+//! before that one last ([`levels_after`]). A packet takes each link once at most. The last node resets the
+//! connection. The chain drops packets of the links without a frontend as their destination, also of tracked
+//! connections.
 //!
-//! Only nodes may send encapsulated packets. This node forwards none of others to other nodes: if it masquerades packets
-//! of Pods to other nodes, those would take them for packets of this node.
+//! Only nodes may send encapsulated packets. This node forwards no encapsulated packets of Pods or other hosts to nodes.
+//! If it masqueraded such a packet, the receiving node would take it for a packet of this node.
 //!
 //! A packet is duplicated to the other node (`dup`) and dropped here, so that it leaves no entry in connection tracking.
 //! `dup` decrements the TTL and reports packets that are too large to the client.

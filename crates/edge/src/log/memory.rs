@@ -58,7 +58,7 @@ impl Memory {
 
     /// Completes when the memory is scarce.
     pub(super) async fn scarcity(&self) {
-        // It counts from here, so that no change after the check is lost.
+        // The notification is registered before the check, so that no change after the check is lost.
         let became_scarce = self.became_scarce.notified();
         if !self.is_scarce() {
             became_scarce.await;

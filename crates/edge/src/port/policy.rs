@@ -13,8 +13,8 @@ use crate::log::Log;
 use crate::settings::{Listener, ServiceName, ServiceSettings};
 use crate::tls::TlsTermination;
 
-/// Settings of a port at one moment. They are replaced as a whole. A connection keeps those that it
-/// started with, as far as it needs them.
+/// Settings of a port at one moment. They are replaced as a whole. An open connection keeps the settings that it
+/// needs from its start.
 #[derive(Debug)]
 pub(crate) struct PortSettings {
     /// Settings of the Service.

@@ -58,7 +58,7 @@ pub(crate) fn is_connected(probe: &Probe) -> bool {
     )
 }
 
-/// Returns the probes of a Service: those that name it, and those to its addresses that name no Service.
+/// Returns the probes of a Service: probes that name it, and probes without a Service that reach its addresses.
 pub(crate) fn of_service<'w>(subject: &Subject<'w>) -> Vec<Found<'w>> {
     let service = subject.service;
     let observations = subject.world.observations();

@@ -100,8 +100,8 @@ fn check_port(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Option<Fin
     Some(finding.with_evidence(format!("Pod {} declares {}", pod.name, declared.join(", "))))
 }
 
-/// Returns true if the first container, which runs the application, declares no port. Then only those of sidecars are
-/// declared.
+/// Returns true if the first container, which runs the application, declares no port. The declared ports then belong
+/// to sidecars.
 fn is_application_undeclared(pod: Pod<'_>) -> bool {
     let containers = pod.0.list("/spec/containers");
     let is_undeclared = |container: &serde_json::Value| list(container, "ports").is_empty();

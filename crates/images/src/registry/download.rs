@@ -3,8 +3,8 @@
 use std::io::{self, Read as _, Seek, SeekFrom};
 use std::time::{Duration, Instant};
 
-use reqwest::StatusCode;
 use reqwest::header::CONTENT_RANGE;
+use reqwest::{Response, StatusCode};
 use tokio::fs::File;
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 
@@ -149,19 +149,7 @@ impl<'a> PartialLayer<'a> {
         let host = &session.host.authority;
         let mut response = session.blob_from(&digest, self.bytes).await?;
         if response.status() == StatusCode::PARTIAL_CONTENT {
-            let range = response
-                .headers()
-                .get(CONTENT_RANGE)
-                .and_then(|range| range.to_str().ok());
-            let start = range.and_then(|range| {
-                range
-                    .strip_prefix("bytes ")?
-                    .split('-')
-                    .next()?
-                    .parse::<u64>()
-                    .ok()
-            });
-            if start != Some(self.bytes) {
+            if range_start(&response) != Some(self.bytes) {
                 return Err(PullError::protocol(
                     host,
                     "response with another range than requested",
@@ -198,13 +186,12 @@ impl<'a> PartialLayer<'a> {
         }
         if self.bytes < self.layer.size {
             // A body without length can end early.
-            return Err(PullError::Connection {
-                host: host.clone(),
-                cause: format!(
-                    "layer {digest} ended after {} of {} bytes",
-                    self.bytes, self.layer.size
-                ),
-            });
+            let cause = format!(
+                "layer {digest} ended after {} of {} bytes",
+                self.bytes, self.layer.size
+            );
+            let host = host.clone();
+            return Err(PullError::Connection { host, cause });
         }
         Ok(())
     }
@@ -221,6 +208,12 @@ impl<'a> PartialLayer<'a> {
         self.bytes = 0;
         Ok(())
     }
+}
+
+/// Returns the position of the first byte of a partial response.
+fn range_start(response: &Response) -> Option<u64> {
+    let range = response.headers().get(CONTENT_RANGE)?.to_str().ok()?;
+    range.strip_prefix("bytes ")?.split('-').next()?.parse().ok()
 }
 
 /// Verifies bytes against a digest.

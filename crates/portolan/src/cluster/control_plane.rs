@@ -39,7 +39,7 @@ pub(crate) struct ControlPlane {
     pub api: apiserver::Config,
     /// Path of the administrator's kubeconfig.
     pub admin_kubeconfig: PathBuf,
-    /// Set if the administrator's kubeconfig is merged into that of the user.
+    /// True if the administrator's kubeconfig is merged into that of the user.
     pub has_merged_kubeconfig: bool,
     /// Settings that all nodes share.
     pub cluster: ClusterSettings,

@@ -106,7 +106,8 @@ pub(crate) fn default_file() -> Option<PathBuf> {
     home.map(|home| PathBuf::from(home).join(".kube/config"))
 }
 
-/// Merges the cluster of one file into another one, as a context, which becomes the current one unless that is kept.
+/// Merges the cluster of one file into another file, as a context. It becomes the current context unless
+/// `keeps_current`.
 fn merge_file(from: &Path, into: &Path, name: &str, keeps_current: bool) -> Result<(), MergeError> {
     let source = read(from)?.unwrap_or_default();
     change(into, |existing| {

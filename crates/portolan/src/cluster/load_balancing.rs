@@ -57,7 +57,7 @@ pub(crate) struct LoadBalancingFlags {
 /// Settings of announcer and edge.
 #[derive(Clone)]
 pub(crate) struct LoadBalancing {
-    /// Set if this node announces addresses and runs the edge.
+    /// True if this node announces addresses and runs the edge.
     is_enabled: bool,
     metrics_address: Option<SocketAddr>,
     node_name: String,

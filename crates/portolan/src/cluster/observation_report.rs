@@ -26,7 +26,7 @@ pub(crate) struct NodeObserver {
     pub node_name: String,
     /// Client that may read the Pods of the node.
     pub agent: Client,
-    /// Client that reads the objects of the proxy's plan, or those of them that it may read.
+    /// Client that reads the objects of the proxy's plan, as far as its rights permit.
     pub proxy: Client,
     /// Runtime of the clients.
     pub runtime: Handle,

@@ -48,7 +48,7 @@ pub(crate) struct TestHost {
 pub(crate) struct Outcome {
     /// Standard output and standard error.
     pub text: String,
-    /// Set if the last command succeeded.
+    /// True if the last command succeeded.
     pub is_success: bool,
 }
 

@@ -128,25 +128,25 @@ pub fn validate(
         metrics_bind_address: metrics,
         bind_address_hard_fail: configuration.bind_address_hard_fail,
         proxy_mode: mode.name().to_owned(),
-        sync_period: match mode {
-            Mode::Nftables | Mode::Ebpf | Mode::Userspace => configuration.nftables.sync_period.0,
-            Mode::Iptables => configuration.iptables.sync_period.0,
-            Mode::Ipvs => configuration.ipvs.sync_period.0,
-        },
         localhost_node_ports: configuration.iptables.localhost_node_ports,
         conntrack: conntrack_settings(&configuration.conntrack),
         oom_score_adj: Some(configuration.oom_score_adj),
         leftovers: Some(LeftoverScope::KubeProxyToo),
         allows_external_ips: configuration.allows_external_ips(),
-        default_scheduler: match mode {
-            Mode::Nftables | Mode::Iptables | Mode::Ebpf => Scheduler::Random,
-            Mode::Userspace => Scheduler::RoundRobin,
-            Mode::Ipvs => scheduler,
-        },
+        default_scheduler: default_scheduler(mode, scheduler),
         configuration: serde_json::to_value(configuration).unwrap_or_default(),
         ..config_with_periods(mode, configuration)
     };
     Ok((mode, config))
+}
+
+/// Returns the scheduler of Services without an annotation. `ipvs` is that of the section `ipvs`.
+fn default_scheduler(mode: Mode, ipvs: Scheduler) -> Scheduler {
+    match mode {
+        Mode::Nftables | Mode::Iptables | Mode::Ebpf => Scheduler::Random,
+        Mode::Userspace => Scheduler::RoundRobin,
+        Mode::Ipvs => ipvs,
+    }
 }
 
 /// Returns true if all traffic to cluster IPs is masqueraded, as the section of the named mode states.
@@ -240,13 +240,18 @@ fn families(cidrs: &[String]) -> (bool, bool) {
 fn config_with_periods(mode: Mode, configuration: &KubeProxyConfiguration) -> Config {
     let defaults = Config::default();
     match mode {
-        Mode::Nftables | Mode::Ebpf | Mode::Userspace => defaults,
+        Mode::Nftables | Mode::Ebpf | Mode::Userspace => Config {
+            sync_period: configuration.nftables.sync_period.0,
+            ..defaults
+        },
         Mode::Ipvs => Config {
+            sync_period: configuration.ipvs.sync_period.0,
             repair_period: configuration.ipvs.sync_period.0,
             min_sync_period: configuration.ipvs.min_sync_period.0,
             ..defaults
         },
         Mode::Iptables => Config {
+            sync_period: configuration.iptables.sync_period.0,
             repair_period: configuration.iptables.sync_period.0,
             min_sync_period: configuration.iptables.min_sync_period.0,
             ..defaults

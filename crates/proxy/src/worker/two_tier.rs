@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use api::object::ObjectKey;
 use dataplane::Dataplane;
-use dataplane::two_tier::{self, PORTS_MAX, TwoTier, TwoTierError, XdpUse};
+use dataplane::two_tier::{self, PORTS_MAX, TwoTier, TwoTierError, XdpState};
 use plan::{PortKey, TWO_TIER_ANNOTATION};
 use tokio::sync::watch;
 
@@ -111,18 +111,18 @@ impl<D: Dataplane> Worker<D> {
     /// Reports a changed use of the XDP program and its packets. The next comparison follows later.
     fn report_program(&mut self) {
         let two_tier = self.forwarding.two_tier.as_ref();
-        let found = two_tier.and_then(TwoTier::xdp_use).cloned();
+        let found = two_tier.and_then(TwoTier::xdp_state).cloned();
         self.forwarding.refresh_at = found.as_ref().map(|_| Instant::now() + REFRESH_PERIOD);
         let packets = two_tier.map_or(0, TwoTier::xdp_forwarded_packets);
         self.shared_status
             .metrics
             .update(|values| values.xdp_forwarded_packets = found.as_ref().map(|_| packets));
-        if found == self.forwarding.xdp_use {
+        if found == self.forwarding.xdp_state {
             return;
         }
-        let before = std::mem::replace(&mut self.forwarding.xdp_use, found);
-        match &self.forwarding.xdp_use {
-            Some(XdpUse::Unusable(reason)) => {
+        let before = std::mem::replace(&mut self.forwarding.xdp_state, found);
+        match &self.forwarding.xdp_state {
+            Some(XdpState::Unusable(reason)) => {
                 tracing::warn!(
                     error = reason,
                     "XDP program unusable; nftables forwards all packets"
@@ -130,14 +130,14 @@ impl<D: Dataplane> Worker<D> {
                 let message = format!("nftables forwards all packets of two-tier forwarding: {reason}");
                 self.events.record_node_warning("XdpForwardingFailed", message);
             }
-            Some(XdpUse::Forwards { nodes }) => {
+            Some(XdpState::Forwards { nodes }) => {
                 tracing::info!(nodes, "packets forwarded by an XDP program");
-                if matches!(before, Some(XdpUse::Unusable(_))) {
+                if matches!(before, Some(XdpState::Unusable(_))) {
                     let message = "the XDP program forwards packets again".to_owned();
                     self.events.record_node_event("XdpForwardingUsable", message);
                 }
             }
-            Some(XdpUse::Idle) | None => {}
+            Some(XdpState::Idle) | None => {}
         }
     }
 

@@ -1,5 +1,5 @@
-//! Routers of links without configured addresses: their router advertisements (RFC 4861), and those of this node, by which
-//! they find it. One task serves a link.
+//! Routers of links without configured addresses. Router advertisements (RFC 4861) of routers show them to this node, and
+//! its own advertisements show this node to the routers. One task serves a link.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

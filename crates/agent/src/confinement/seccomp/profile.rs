@@ -255,8 +255,8 @@ fn action(action: Action, errno: Option<u32>) -> SeccompAction {
 /// Returns a condition of a rule with this action.
 ///
 /// The kernel uses 32 bits of most arguments and ignores the others. A program could pass 40 with a higher bit in place of
-/// 40. A rule that permits calls therefore holds for at most the arguments that match with 32 bits and with 64 bits, and a
-/// rule that refuses calls for all that match with one of them.
+/// 40. A rule that permits calls therefore requires a match of both the 32 bits and the 64 bits of an argument. For a
+/// rule that refuses calls, one of the two matches is enough.
 pub(super) fn condition(condition: &Condition, action: Action) -> Result<SeccompCondition, ProfileError> {
     let comparison = match condition.comparison {
         Comparison::NotEqual => SeccompCmpOp::Ne,

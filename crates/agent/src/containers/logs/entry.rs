@@ -13,7 +13,7 @@ pub(crate) struct Entry<'a> {
     pub stream: OutputStream,
     /// Output of the container.
     pub text: &'a [u8],
-    /// Set if the entry is the end of a line.
+    /// True if the entry is the end of a line.
     pub is_end: bool,
 }
 

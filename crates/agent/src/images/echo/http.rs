@@ -21,7 +21,7 @@ pub(super) struct Head {
     pub target: String,
     /// Bytes of the head, including the empty line.
     pub bytes: usize,
-    /// Set if the connection stays open after the response.
+    /// True if the connection stays open after the response.
     pub is_keep_alive: bool,
 }
 

@@ -61,7 +61,7 @@ struct PodContext {
     agent: Arc<Context>,
     pod: Arc<Pod>,
     key: ObjectKey,
-    /// Set if the Pod comes from a manifest and not from the API.
+    /// True if the Pod comes from a manifest and not from the API.
     is_static: bool,
     directory: PodDirectory,
     events: PodEventRecorder,

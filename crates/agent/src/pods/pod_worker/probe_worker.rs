@@ -42,9 +42,9 @@ pub(super) struct ProbeWorker {
     pub runner: HandlerRunner,
     /// Time for which the container already runs.
     pub age: Duration,
-    /// Set if an earlier agent started the container.
+    /// True if an earlier agent started the container.
     pub is_adopted: bool,
-    /// Set if an earlier agent reported the container as started.
+    /// True if an earlier agent reported the container as started.
     pub was_started: bool,
     pub events: PodEventRecorder,
     /// Channel to the Pod worker.

@@ -73,7 +73,7 @@ pub(super) struct PodSandbox {
     pub(super) addresses: Vec<IpAddr>,
     /// User namespace of the Pod, from the first start of its sandbox to its end.
     pub(super) users: Option<PodUsers>,
-    /// Set if the sandbox process can start containers from images.
+    /// True if the sandbox process can start containers from images.
     pub(super) runs_images: bool,
     /// Ports of the node that lead to the Pod, from the first start of its sandbox to its end.
     pub(super) host_ports: Vec<HostPort>,

@@ -63,7 +63,7 @@ pub struct Record {
     /// User namespace of the Pod; `None` for a Pod that shares the users of the host.
     #[serde(default)]
     pub users: Option<PodUsers>,
-    /// Set if the sandbox can start containers from images.
+    /// True if the sandbox can start containers from images.
     #[serde(default)]
     pub runs_images: bool,
     /// Ports of the node that lead to the Pod.

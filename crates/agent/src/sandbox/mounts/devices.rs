@@ -33,8 +33,8 @@ const TERMINAL_GROUP: u32 = 5;
 /// Options of the file system for terminals.
 const TERMINALS: &str = "newinstance,ptmxmode=0666";
 
-/// Attributes of the mounts of devices. Programs can write to a device on a read-only mount, but not change its mode,
-/// owner or times, which are those of the device file of the node.
+/// Attributes of the mounts of devices. Programs can write to a device on a read-only mount. They cannot change its
+/// mode, owner or times, which belong to the device file of the node.
 const DEVICE_ATTRIBUTES: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
 
 /// Devices of the node as detached mounts.

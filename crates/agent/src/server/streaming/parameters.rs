@@ -10,13 +10,13 @@ const WORDS_MAX: usize = 4096;
 pub(super) struct CommandOptions {
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Set if the client sends standard input.
+    /// True if the client sends standard input.
     pub has_input: bool,
-    /// Set if the client receives standard output.
+    /// True if the client receives standard output.
     pub has_output: bool,
-    /// Set if the client receives standard error.
+    /// True if the client receives standard error.
     pub has_error: bool,
-    /// Set if the standard streams are a terminal.
+    /// True if the standard streams are a terminal.
     pub has_terminal: bool,
 }
 

@@ -147,40 +147,8 @@ pub(crate) fn table(
     for change in [Change::Add, Change::Delete, Change::Add] {
         batch.table(change, &table, 0);
     }
-    let set = |name: String, key: Field, value: SetValue, size: u32| Set {
-        name,
-        key: vec![key],
-        value,
-        is_interval: false,
-        dynamic_size: Some(size),
-        comment: String::new(),
-    };
-    batch.set(
-        Change::Add,
-        &set(
-            PREVIOUS_OWNERS.to_owned(),
-            Field::Ethernet,
-            SetValue::None,
-            PREVIOUS_OWNERS_MAX,
-        ),
-        0,
-    );
-    for name in [PENDING, HELD] {
-        let set = set(
-            name.to_owned(),
-            family.field(),
-            SetValue::None,
-            FORWARDED_MAX as u32,
-        );
+    for set in sets(family, links) {
         batch.set(Change::Add, &set, 0);
-    }
-    for link in links {
-        let value = SetValue::Fields(vec![family.field()]);
-        batch.set(
-            Change::Add,
-            &set(map(*link), family.field(), value, FORWARDED_MAX as u32),
-            0,
-        );
     }
     batch.chain(Change::Add, &chain(FORWARD, None), 0);
     let base = BaseChain {
@@ -197,6 +165,34 @@ pub(crate) fn table(
     }
     add_difference(&mut batch, &ForwardingState::default(), desired);
     batch
+}
+
+/// Returns the sets of the table, and its map of each link.
+fn sets(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Set> {
+    let set = |name: String, key: Field, value: SetValue, size: u32| Set {
+        name,
+        key: vec![key],
+        value,
+        is_interval: false,
+        dynamic_size: Some(size),
+        comment: String::new(),
+    };
+    let addresses = |name: String, value| set(name, family.field(), value, FORWARDED_MAX as u32);
+    let mut sets = vec![
+        set(
+            PREVIOUS_OWNERS.to_owned(),
+            Field::Ethernet,
+            SetValue::None,
+            PREVIOUS_OWNERS_MAX,
+        ),
+        addresses(PENDING.to_owned(), SetValue::None),
+        addresses(HELD.to_owned(), SetValue::None),
+    ];
+    sets.extend(links.iter().map(|link| {
+        let value = SetValue::Fields(vec![family.field()]);
+        addresses(map(*link), value)
+    }));
+    sets
 }
 
 /// Builds a transaction from one state to another one of a table with the same links.

@@ -36,7 +36,7 @@ pub(crate) struct WriteOptions<'q> {
     pub(crate) field_validation: FieldValidation,
     /// Field manager: the parameter `fieldManager`, or the name of the client program.
     pub(crate) manager: &'q str,
-    /// Set if apply takes over fields of other managers. Only apply accepts the parameter.
+    /// True if apply takes over fields of other managers. Only apply accepts the parameter.
     pub(crate) force: Option<bool>,
     /// User of the request; `None` for writes of the server itself.
     pub(crate) requester: Option<&'q Identity>,
@@ -287,7 +287,7 @@ pub(crate) struct ListOptions {
     pub(crate) watch: bool,
     /// True if the client accepts bookmarks.
     pub(crate) bookmarks: bool,
-    /// Set if a watch begins with all objects.
+    /// True if a watch begins with all objects.
     pub(crate) send_initial_events: Option<bool>,
     /// Duration of the watch.
     pub(crate) timeout_seconds: Option<u64>,

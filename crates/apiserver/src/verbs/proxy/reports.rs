@@ -2,7 +2,7 @@
 //!
 //! A node can send false reports. Its response is bounded in size and time, and has to be JSON. The server reads it
 //! completely before the client receives a part of it. Because clients can be slow, the memory of reports is limited
-//! for each user. So is the time until a client has received a report.
+//! for each user. The time until a client has received a report is limited too.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Addresses of the node: those that it announces, those of a predecessor process, and those that drain.
+//! Addresses of the node: announced addresses, addresses of a predecessor process, and draining addresses.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -130,8 +130,8 @@ impl NodeAddresses {
         }
     }
 
-    /// Removes all local addresses, unless another process of this host may use them. That one removes those that it
-    /// does not use when inherited addresses expire.
+    /// Removes all local addresses, unless another process of this host may use them. The other process removes
+    /// unused addresses when inherited addresses expire.
     pub(super) async fn remove_all(&mut self) {
         if has_others(self.mark.as_ref()).await {
             tracing::info!("local addresses left to another process");

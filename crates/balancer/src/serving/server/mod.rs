@@ -143,7 +143,7 @@ impl EdgeServer {
         Ok(this)
     }
 
-    /// Waits for one event, applies it and those that are ready with it, and updates everything that depends on them.
+    /// Waits for an event, applies it with all other events that are ready, and updates the state that depends on them.
     async fn step(&mut self) -> Result<Progress, ServeError> {
         let wake = self.next_wake();
         tokio::select! {

@@ -35,8 +35,8 @@ fn range_plan() -> Plan {
     let mut plan = Plan::new(settings());
     put_ranges(&mut plan, 1, "10.96.0.3", "5062-5999/UDP");
     put_ranges(&mut plan, 2, "203.0.113.9", "11000-11999/UDP");
-    // The first Service has this range at the cluster IP of the third one, which therefore has it at its external IP only.
-    // It starts with a port of the second Service.
+    // The first Service owns this range at the cluster IP of the third Service, so the third Service has it at its
+    // external IP only. It starts with a port of the second Service.
     put_ranges(&mut plan, 3, "10.96.0.2", "5062-5999/UDP");
     plan
 }

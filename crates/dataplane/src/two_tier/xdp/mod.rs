@@ -40,7 +40,7 @@ const NO_NODE: u32 = 0;
 
 /// State of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum XdpUse {
+pub enum XdpState {
     /// No Service port has frontends that the program serves.
     Idle,
     /// The program forwards packets to this number of nodes.
@@ -74,7 +74,7 @@ enum XdpError {
 pub(crate) struct Xdp {
     interface: LinkName,
     objects: Option<Objects>,
-    xdp_use: XdpUse,
+    xdp_state: XdpState,
 }
 
 /// Maps and program in the kernel.
@@ -113,13 +113,13 @@ impl Xdp {
         Self {
             interface,
             objects: None,
-            xdp_use: XdpUse::Idle,
+            xdp_state: XdpState::Idle,
         }
     }
 
     /// Returns the state of the program.
-    pub(crate) fn xdp_use(&self) -> &XdpUse {
-        &self.xdp_use
+    pub(crate) fn xdp_state(&self) -> &XdpState {
+        &self.xdp_state
     }
 
     /// Returns the number of packets that the program forwarded since its creation.
@@ -141,7 +141,7 @@ impl Xdp {
     /// Detaches the program: the rules forward all packets.
     pub(crate) fn detach(&mut self) {
         self.objects = None;
-        self.xdp_use = XdpUse::Idle;
+        self.xdp_state = XdpState::Idle;
     }
 
     /// Writes maps and program for a state of IPv4, so that the program forwards as the rules do. After a failure, the
@@ -158,11 +158,11 @@ impl Xdp {
             self.detach();
             return;
         }
-        self.xdp_use = match self.try_apply(connection, state, own_name, local, peers) {
-            Ok(nodes) => XdpUse::Forwards { nodes },
+        self.xdp_state = match self.try_apply(connection, state, own_name, local, peers) {
+            Ok(nodes) => XdpState::Forwards { nodes },
             Err(error) => {
                 self.objects = None;
-                XdpUse::Unusable(error.to_string())
+                XdpState::Unusable(error.to_string())
             }
         };
     }

@@ -2,8 +2,8 @@
 
 use crate::facts::similar_names::distance;
 
-/// Domains with their annotations. Other names of these domains can exist, so a name is reported only if it resembles
-/// one of these.
+/// Domains with their annotations. Further names of these domains can exist. A name is therefore reported only if it
+/// resembles a listed one.
 const KNOWN: [(&str, &[&str]); 20] = [
     ("metallb.io", &METALLB),
     ("metallb.universe.tf", &METALLB),

@@ -125,8 +125,9 @@ fn of_backend(subject: &Subject<'_>, ingress: Route<'_>, backend: &Backend<'_>) 
     ))
 }
 
-/// Returns the declared protocol of a port. `None` if the target is the same as that of another port, because one
-/// listener can serve both protocols, or if the name of the target or the readiness probe says otherwise.
+/// Returns the declared protocol of a port. Returns `None` if another port has the same target, because one listener
+/// can serve both protocols. Returns `None` too if the name of the target or the readiness probe declares another
+/// protocol.
 fn certain(subject: &Subject<'_>, ports: &[Port<'_>], port: &Port<'_>) -> Option<Declared> {
     let protocol = declared(subject, *port)?;
     let has_twin = ports

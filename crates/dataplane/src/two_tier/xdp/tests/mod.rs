@@ -130,11 +130,11 @@ fn failure_leaves_the_packets_to_the_rules() {
         let mut xdp = Xdp::new("absent".parse().unwrap());
         let local = [192, 0, 2, 1].into();
         xdp.apply(&mut connection, &state(&[(80, 4)]), OWN, local, &peers());
-        let XdpUse::Unusable(reason) = xdp.xdp_use() else {
-            panic!("{:?}", xdp.xdp_use())
+        let XdpState::Unusable(reason) = xdp.xdp_state() else {
+            panic!("{:?}", xdp.xdp_state())
         };
         assert!(reason.contains("absent"), "{reason}");
         xdp.apply(&mut connection, &State::default(), OWN, local, &peers());
-        assert_eq!(*xdp.xdp_use(), XdpUse::Idle);
+        assert_eq!(*xdp.xdp_state(), XdpState::Idle);
     });
 }

@@ -171,7 +171,7 @@ fn serving_node_gets_the_packets_of_the_program() {
         let mut xdp = Xdp::new(LINK.parse().unwrap());
         let apply = || xdp.apply(&mut of_a, &state, NODES[0], a.address.into(), &peers);
         a.namespace.enter(apply).unwrap();
-        assert_eq!(*xdp.xdp_use(), XdpUse::Forwards { nodes: 1 });
+        assert_eq!(*xdp.xdp_state(), XdpState::Forwards { nodes: 1 });
 
         let service: SocketAddr = "203.0.113.5:80".parse().unwrap();
         let server = b.socket(service);

@@ -41,8 +41,8 @@ pub(super) struct Flags {
     output: Format,
 }
 
-/// Reads and prints the status. The exit code is 1 if there is a problem: a Service waits for an address, an address is
-/// not announced, a member does not respond, a port is not served, or the API or the local process is unreachable.
+/// Reads and prints the status. The exit code is 1 if the report contains a problem ([`report`]), or if the API or the
+/// local process is unreachable.
 ///
 /// # Errors
 ///

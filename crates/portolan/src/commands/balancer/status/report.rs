@@ -39,7 +39,7 @@ pub(super) struct Report {
     pub node: Option<String>,
     /// Identity of the assigner.
     pub assigner: Option<String>,
-    /// Set if a majority of the members responds; `None` without an announcer.
+    /// True if a majority of the members responds; `None` without an announcer.
     pub is_quorate: Option<bool>,
     /// IP families without connection forwarding after planned moves, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
