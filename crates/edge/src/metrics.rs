@@ -100,13 +100,13 @@ fn process(text: &mut MetricsText, connections: &ProcessConnections) {
     text.single(
         "portolan_edge_process_connections",
         MetricType::Gauge,
-        "Number of open connections and UDP flows of all ports.",
+        "Number of open connections, UDP flows and further requests of HTTP/2 connections, of all ports.",
         connections.open(),
     );
     text.single(
         "portolan_edge_process_connections_max",
         MetricType::Gauge,
-        "Number of connections and UDP flows that may be open at once.",
+        "Number of connections, UDP flows and further requests that may be open at once.",
         connections.open_max(),
     );
 }

@@ -55,11 +55,11 @@ fn main() -> ExitCode {
     }
     let cli = match cli::parse() {
         Ok(cli) => cli,
-        Err(code) => return code,
+        Err(code) => return exit_code(code),
     };
     logging::start(&cli.global.log);
     match dispatch::run(cli.command) {
-        Ok(code) => code,
+        Ok(code) => exit_code(code),
         Err(error) if error::is_usage(&*error) => {
             eprintln!("portolan: {error} ({})", cli::help_hint());
             ExitCode::from(EXIT_USAGE)
@@ -68,5 +68,16 @@ fn main() -> ExitCode {
             eprintln!("portolan: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Returns the exit code of a command, which has failed if its result was not written.
+fn exit_code(code: ExitCode) -> ExitCode {
+    match output::failure() {
+        Some(error) => {
+            eprintln!("portolan: standard output: {error}");
+            ExitCode::FAILURE
+        }
+        None => code,
     }
 }

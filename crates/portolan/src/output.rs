@@ -1,22 +1,48 @@
 //! Output of subcommands to standard output.
 
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write as _};
+use std::sync::OnceLock;
 
 use clap::ValueEnum;
 
-/// Prints a text. A closed pipe, as in `portolan --help | head`, is not an error.
+/// First error of a result on standard output.
+static FAILURE: OnceLock<io::Error> = OnceLock::new();
+
+/// Prints a result. A failure, such as a full disk, changes the exit code of the command ([`failure`]). A closed pipe,
+/// as in `portolan --help | head`, is not an error.
 pub(crate) fn print(text: &str) {
     print_while_open(text);
 }
 
-/// Prints a text. Returns false if standard output is closed, so that a command that prints again and again ends.
+/// Prints a result. Returns false if standard output is closed, so that a command that prints again and again ends.
 pub(crate) fn print_while_open(text: &str) -> bool {
-    let mut output = std::io::stdout().lock();
-    let printed = output.write_all(text.as_bytes()).and_then(|()| output.flush());
-    if let Err(error) = &printed {
-        tracing::debug!(%error, "standard output closed");
+    match write(text) {
+        Ok(()) => true,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => false,
+        Err(error) => {
+            // A later error has the same cause.
+            FAILURE.set(error).ok();
+            false
+        }
     }
-    printed.is_ok()
+}
+
+/// Prints a message of a process that runs until a signal. A failure does not change its exit code.
+pub(crate) fn print_message(text: &str) {
+    if let Err(error) = write(text) {
+        tracing::debug!(%error, "message not written to standard output");
+    }
+}
+
+/// Returns the error of a result that was not written.
+pub(crate) fn failure() -> Option<&'static io::Error> {
+    FAILURE.get()
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(text.as_bytes())?;
+    output.flush()
 }
 
 /// Escapes control characters: texts of objects must not control the terminal.

@@ -3,6 +3,7 @@
 use std::io;
 
 use rustix::io::Errno;
+use rustix::process::getgroups;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, Gid, Uid, capabilities, remove_capability_from_bounding_set,
     set_capabilities, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
@@ -76,14 +77,17 @@ fn change_user(confinement: &Confinement) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let changes_group = confinement.group.is_some() || confinement.user.is_some();
-    if changes_group || !confinement.groups.is_empty() {
-        let groups: Vec<Gid> = confinement
-            .groups
-            .iter()
-            .map(|group| Gid::from_raw(*group))
-            .collect();
+    let groups: Vec<Gid> = confinement
+        .groups
+        .iter()
+        .map(|group| Gid::from_raw(*group))
+        .collect();
+    // The process has the groups of the agent. A profile of the administrator may reject setgroups(2), so it is called only
+    // if they change.
+    let has_none = getgroups().is_ok_and(|present| present.is_empty());
+    if !groups.is_empty() || !has_none {
         match set_thread_groups(&groups) {
-            // An unprivileged user may not change groups, and keeps no further groups by that.
+            // An unprivileged user may not change groups.
             Err(Errno::PERM) if groups.is_empty() => {}
             result => result.map_err(|errno| field_error("supplementalGroups", None, errno))?,
         }

@@ -11,6 +11,8 @@ use agent::sandbox::protocol::{Confinement, Mount, Program};
 use crate::fixture::{Outcome, Pod, SLEEP, check, default_confinement, shell};
 use crate::user_namespaces::has_user;
 
+/// Supplementary group of the agent.
+const GROUP: u32 = 43_210;
 /// Hidden subcommand that attempts system calls.
 pub(crate) const CALLS_SUBCOMMAND: &str = "attempt-calls";
 /// Attempts system calls that the filter rejects, and prints the error of each.
@@ -132,6 +134,27 @@ pub(crate) async fn node_files_and_devices_are_protected() -> Outcome {
     if has_user(1234) && has_user(65534) {
         let script = "chown 1234 /tmp/a && setpriv --reuid=65534 --clear-groups true";
         pod.check_success("main", script).await?;
+    }
+    pod.end().await
+}
+
+/// Adds a group to this thread, whose groups later threads have. Returns false if the host forbids it.
+pub(crate) fn join_group() -> bool {
+    let group = rustix::process::Gid::from_raw(GROUP);
+    has_user(GROUP) && rustix::thread::set_thread_groups(&[group]).is_ok()
+}
+
+pub(crate) async fn groups_of_the_agent_are_not_inherited() -> Outcome {
+    let pod = Pod::start().await?;
+    let print = "grep Groups: /proc/self/status";
+    pod.confined("main", &format!("{print}; {SLEEP}"), default_confinement())
+        .await?;
+    let of_first = pod.log_when("main", "Groups:").await?;
+    let of_command = pod.output("main", print).await?;
+    for output in [of_first, of_command] {
+        // The time in the log can contain the number, too.
+        let (_, groups) = output.split_once("Groups:").ok_or("no groups")?;
+        check(!groups.contains(&GROUP.to_string()), groups)?;
     }
     pod.end().await
 }

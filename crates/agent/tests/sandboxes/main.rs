@@ -78,8 +78,9 @@ fn run_all() -> Outcome {
         return Ok(());
     }
     network::prepare_node();
-    // The threads of the runtime inherit the keyring.
+    // The threads of the runtime inherit the keyring and the group.
     let has_key = keyring::add_key();
+    let has_group = confinement::join_group();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -104,6 +105,11 @@ fn run_all() -> Outcome {
             run!(keyring::keys_of_the_agent_are_not_inherited());
         } else {
             skip!("this host forbids to add keys"; keyring::keys_of_the_agent_are_not_inherited);
+        }
+        if has_group {
+            run!(confinement::groups_of_the_agent_are_not_inherited());
+        } else {
+            skip!("this host forbids to join groups"; confinement::groups_of_the_agent_are_not_inherited);
         }
         match testbed::static_shell() {
             Ok(shell) => run!(

@@ -174,6 +174,34 @@ async fn tokens_are_invalid_after_deletion_of_their_bound_object() {
 }
 
 #[tokio::test]
+async fn tokens_of_a_pod_are_invalid_after_the_removal_of_its_node() {
+    let api = Api::start().await;
+    let create_node = async |annotations: Value| {
+        let node = json!({"metadata": {"name": "n", "annotations": annotations}});
+        api.post("/api/v1/nodes", &node).await.expect(201);
+    };
+    create_node(json!({})).await;
+    let mut on_node = pod("p");
+    on_node["spec"]["nodeName"] = "n".into();
+    api.post(PODS, &on_node).await.expect(201);
+    let bound = json!({"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}});
+    let bound = token(&api, "default", bound).await["status"]["token"].clone();
+    let bound = bound.as_str().unwrap();
+    assert_eq!(code_with(&api, bound).await, 403);
+    api.delete("/api/v1/nodes/n").await.expect(200);
+    assert_eq!(code_with(&api, bound).await, 401, "a removed Node");
+    create_node(json!({"portolan.dev/incarnation": "request"})).await;
+    assert_eq!(code_with(&api, bound).await, 401, "another host has joined");
+    api.delete("/api/v1/nodes/n").await.expect(200);
+    create_node(json!({})).await;
+    assert_eq!(
+        code_with(&api, bound).await,
+        403,
+        "the agent has registered its Node again"
+    );
+}
+
+#[tokio::test]
 async fn tokens_have_audience_and_expiration() {
     let api = Api::start().await;
     let response = token(

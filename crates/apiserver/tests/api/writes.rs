@@ -128,6 +128,19 @@ async fn updates_require_the_current_version() {
 }
 
 #[tokio::test]
+async fn updates_with_the_uid_of_a_deleted_object_create_none() {
+    let api = Api::start().await;
+    let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
+    let lease =
+        |metadata| json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata});
+    let created = api.put(path, &lease(json!({"name": "l"}))).await.expect(201);
+    let uid = created["metadata"]["uid"].clone();
+    api.delete(path).await.expect(200);
+    let refused = api.put(path, &lease(json!({"name": "l", "uid": uid}))).await;
+    assert_eq!(refused.expect(409)["reason"], "Conflict");
+}
+
+#[tokio::test]
 async fn updates_create_only_kinds_that_allow_it() {
     let api = Api::start().await;
     api.put(&config_maps("a"), &config_map("a", json!({})))

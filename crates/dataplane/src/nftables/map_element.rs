@@ -118,6 +118,7 @@ impl MapElement {
                 MapValue::Verdict(verdict) => Some(ElementData::Verdict(verdict.as_deref())),
             },
             timeout_milliseconds: None,
+            expiration_milliseconds: None,
             comment: self.comment.as_deref().unwrap_or_default(),
         }
     }

@@ -22,6 +22,7 @@
 //! A Service consists of map elements, and of one chain for each port that uses round robin. All other chains are shared,
 //! one for each kind of verdict.
 
+mod affinities;
 mod applied;
 mod base_ruleset;
 mod bytes;
@@ -241,6 +242,7 @@ impl NftablesDataplane {
                 &mut self.applied,
                 &mut self.codes,
             );
+            self.copy_affinities(&transaction);
             let error = match self.commit(transaction.batch(&self.table, &self.codes)) {
                 Ok(()) => {
                     let elements = transaction.elements();
@@ -261,6 +263,24 @@ impl NftablesDataplane {
                     }
                 }
                 _ => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Copies the affinities of Service ports whose first frontend changes, before rules use the new one (EPT-11). The
+    /// cost grows with the number of affinities. After a failure clients get another endpoint.
+    fn copy_affinities(&mut self, transaction: &Transaction) {
+        for family in FAMILIES {
+            let moved = transaction.moved_members(&self.applied, family);
+            if moved.is_empty() {
+                continue;
+            }
+            let copies = affinities::copies(&mut self.nftables, &self.table, family, &moved);
+            let result = copies
+                .map_err(DataplaneError::from)
+                .and_then(|copies| Ok(self.commit(affinities::batch(&self.table, family, &copies))?));
+            if let Err(error) = result {
+                tracing::debug!(%error, "affinities of a changed Service port not copied");
             }
         }
     }

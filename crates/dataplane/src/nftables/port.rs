@@ -156,6 +156,23 @@ impl Port {
         service_key(self.first, self.protocol, self.is_range)
     }
 
+    /// Returns true if clients of a former port keep their affinity at this one: both have the same name and protocol,
+    /// and different keys.
+    pub(super) fn takes_affinities_of(&self, former: &Self) -> bool {
+        self.is_sticky
+            && former.is_sticky
+            && (self.family, self.protocol, self.is_range)
+                == (former.family, former.protocol, former.is_range)
+            && self.name == former.name
+            && self.key() != former.key()
+    }
+
+    /// Returns the numbers of the endpoints, possibly with duplicates.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        let endpoints = self.cluster.iter().chain(self.local.iter());
+        endpoints.map(|backend| number(&backend))
+    }
+
     /// Returns the IP family.
     pub(super) fn family(&self) -> Family {
         self.family

@@ -1,6 +1,6 @@
 //! Transactions: some Services, and the elements that change for them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use api::object::ObjectKey;
 use netlink::nftables::{Batch, Chain, Change, CommitError, Refusal, Rule};
@@ -106,6 +106,22 @@ impl Transaction {
             }
         }
         departed_endpoints
+    }
+
+    /// Returns the endpoints of a family to which clients may have affinity, and whose Service port gets another key:
+    /// the former member key with the new key of the Service port.
+    pub(super) fn moved_members(&self, applied: &AppliedServices, family: Family) -> HashMap<Bytes, Bytes> {
+        let mut moved = HashMap::new();
+        for (service, ports) in &self.services {
+            for former in ports.iter().filter(|port| port.family() == family) {
+                let mut ports = applied.ports(service).iter();
+                let Some(now) = ports.find(|port| port.takes_affinities_of(former)) else {
+                    continue;
+                };
+                moved.extend(now.numbers().map(|number| (former.key().mark(number), now.key())));
+            }
+        }
+        moved
     }
 
     /// Records that the kernel holds the verdict codes of this transaction.

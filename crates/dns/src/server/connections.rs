@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
 
+use super::waiting_responses::WaitingResponses;
+
 /// Limit of open connections. Each uses a file descriptor and a few kilobytes. At the limit, idle connections are
 /// closed.
 const CONNECTIONS_MAX: usize = 12_000;
@@ -28,6 +30,8 @@ pub(super) struct Connections {
     /// Signal to idle connections to close, because the limit is reached.
     pub(super) pressure: Notify,
     pub(super) transfers: Semaphore,
+    /// Responses that clients have not received yet.
+    pub(super) waiting: Arc<WaitingResponses>,
 }
 
 /// Numbers of open connections.
@@ -49,12 +53,18 @@ pub(super) struct ConnectionPermit {
 impl Connections {
     /// Creates the counts. File descriptors limit the connections too: a quarter of them is kept for other uses.
     pub(super) fn new() -> Arc<Self> {
+        Self::with_waiting(WaitingResponses::new())
+    }
+
+    /// Creates the counts with those of waiting responses.
+    pub(super) fn with_waiting(waiting: Arc<WaitingResponses>) -> Arc<Self> {
         let descriptors = file_descriptors_max();
         Arc::new(Self {
             open_max: CONNECTIONS_MAX.min(descriptors / 4 * 3),
             open: Mutex::default(),
             pressure: Notify::new(),
             transfers: Semaphore::new(TRANSFERS_MAX),
+            waiting,
         })
     }
 

@@ -9,6 +9,7 @@ mod response_rate;
 mod search;
 mod tcp;
 mod udp;
+mod waiting_responses;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

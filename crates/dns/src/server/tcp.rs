@@ -15,6 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::connections::{ConnectionPermit, Connections, IDLE_TIMEOUT_AT_LIMIT};
 use super::respond::{Peer, Reaction, Responder, Transport, WorkerState};
+use super::waiting_responses::WaitingResponse;
 use crate::transfer;
 use crate::wire::{HEADER_BYTES, TCP_BYTES_MAX};
 
@@ -118,9 +119,11 @@ async fn read_queries(
     mut reader: impl AsyncRead + Unpin,
     peer: Peer,
     acceptor: &Acceptor,
-    responses: mpsc::Sender<Vec<u8>>,
+    responses: mpsc::Sender<WaitingResponse>,
 ) -> io::Result<()> {
     let responder = &acceptor.responder;
+    let waiting = &acceptor.connections.waiting;
+    let client = responder.policy().counted_client(peer.address);
     let mut query = Vec::new();
     // A slot of the queue is reserved before a query is read, which bounds the number of pending queries.
     while let Ok(slot) = responses.clone().reserve_owned().await {
@@ -129,12 +132,16 @@ async fn read_queries(
         }
         match respond(responder, peer, &query) {
             QueryResult::Ready(response) => {
-                slot.send(response);
+                slot.send(waiting.admit(client, response).ok_or_else(unread)?);
             }
             QueryResult::Forward(pending) => {
-                let responder = responder.clone();
+                let (responder, waiting) = (responder.clone(), waiting.clone());
                 tokio::spawn(async move {
-                    slot.send(responder.complete(*pending).await);
+                    let response = responder.complete(*pending).await;
+                    match waiting.admit(client, response) {
+                        Some(response) => drop(slot.send(response)),
+                        None => tracing::debug!(%client, error = %unread(), "response not sent"),
+                    }
                 });
             }
             QueryResult::Transfer(query) => {
@@ -144,6 +151,7 @@ async fn read_queries(
                 drop(slot);
                 responder.metrics().transfers.fetch_add(1, Ordering::Relaxed);
                 for message in transfer::messages(responder.zone().live(), &query) {
+                    let message = waiting.admit(client, message).ok_or_else(unread)?;
                     if responses.send(message).await.is_err() {
                         return Ok(());
                     }
@@ -152,6 +160,11 @@ async fn read_queries(
         }
     }
     Ok(())
+}
+
+/// Returns the error of a client that leaves too many bytes unread.
+fn unread() -> io::Error {
+    io::Error::other("too many bytes of responses that clients have not received")
 }
 
 /// Next step for a query.
@@ -234,19 +247,23 @@ async fn first_octet(
 
 async fn write_responses(
     mut writer: impl AsyncWrite + Unpin,
-    mut queue: mpsc::Receiver<Vec<u8>>,
+    mut queue: mpsc::Receiver<WaitingResponse>,
 ) -> io::Result<()> {
     while let Some(mut response) = queue.recv().await {
+        let message = &mut response.message;
         // An empty response means that none is sent.
-        let Some(length) = u16::try_from(response.len()).ok().filter(|length| *length > 0) else {
+        let Some(length) = u16::try_from(message.len()).ok().filter(|length| *length > 0) else {
             continue;
         };
-        response.splice(..0, length.to_be_bytes());
+        message.splice(..0, length.to_be_bytes());
         timeout(WRITE_TIMEOUT, async {
-            writer.write_all(&response).await?;
+            writer.write_all(message).await?;
             writer.flush().await
         })
         .await??;
     }
     writer.shutdown().await
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Admission of connections and flows: limits of the process, of a Service and of a client.
+//! Admission of connections, flows and requests: limits of the process, of a Service and of a client.
 //!
 //! - [`shares`]: parts of the process's connections, and the connections of each client
 //! - [`connection_rate`] (pure): new connections per second of each client
@@ -23,7 +23,7 @@ use bandwidth::{BandwidthReservation, Rate, TokenBucket};
 use connection_rate::ConnectionRates;
 use shares::{ClientConnections, ClientSlot, Shares};
 
-/// Open connections and flows of all ports of an edge.
+/// Open connections, flows and further requests of all ports of an edge.
 #[derive(Debug)]
 pub(crate) struct ProcessConnections {
     open: AtomicUsize,
@@ -43,12 +43,12 @@ impl ProcessConnections {
         }
     }
 
-    /// Returns the number of open connections and flows.
+    /// Returns the number of open connections, flows and further requests.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Returns the limit of open connections and flows.
+    /// Returns the limit of open connections, flows and further requests.
     pub(crate) fn open_max(&self) -> usize {
         self.open_max
     }
@@ -59,7 +59,11 @@ impl ProcessConnections {
 pub(crate) struct ServiceLoad {
     /// Number that no other Service of this process has.
     number: u64,
+    /// The same for its requests.
+    number_of_requests: u64,
     open: AtomicU32,
+    /// Requests with a [`RequestPermit`].
+    requests: AtomicU32,
     rates: Mutex<ConnectionRates>,
     received: Arc<TokenBucket>,
     sent: Arc<TokenBucket>,
@@ -73,7 +77,9 @@ impl Default for ServiceLoad {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
+            number_of_requests: NEXT.fetch_add(1, Ordering::Relaxed),
             open: AtomicU32::new(0),
+            requests: AtomicU32::new(0),
             rates: Mutex::default(),
             received: Arc::default(),
             sent: Arc::default(),
@@ -121,7 +127,7 @@ impl Admission {
         let max = limits.connections_max;
         if open >= self.process.open_max {
             Err(ConnectionRefusal::ProcessConnections)
-        } else if !self.has_share(open_of_service, open) {
+        } else if !self.has_share(open) {
             Err(ConnectionRefusal::ServiceShare)
         } else if max != 0 && open_of_service >= max {
             Err(ConnectionRefusal::ServiceConnections)
@@ -130,11 +136,46 @@ impl Admission {
         }
     }
 
-    /// Returns true if the Service may open one more connection, when `open` of all are open.
-    fn has_share(&self, open_of_service: u32, open: usize) -> bool {
-        let process = &self.process;
-        let open_of_service = usize::try_from(open_of_service).unwrap_or(usize::MAX);
-        process.shares.has_room(open_of_service, open, process.open_max)
+    /// Counts one more request of a connection that has others under way, until the permit is dropped. The limits that
+    /// the Service itself sets concern connections only.
+    ///
+    /// # Errors
+    /// The limit that is reached: of the process, or of the share of the Service or client.
+    pub(crate) fn permit_request(
+        self: &Arc<Self>,
+        client: IpAddr,
+    ) -> Result<RequestPermit, ConnectionRefusal> {
+        // Dropped on an error, which takes the counts back.
+        let mut permit = RequestPermit {
+            admission: self.clone(),
+            client: None,
+        };
+        let (process, service) = (&self.process, &self.service);
+        let open = process.open.fetch_add(1, Ordering::Relaxed);
+        service.requests.fetch_add(1, Ordering::Relaxed);
+        if open >= process.open_max {
+            return Err(ConnectionRefusal::ProcessConnections);
+        }
+        if !self.has_share(open) {
+            return Err(ConnectionRefusal::ServiceShare);
+        }
+        let client_max = process.shares.client_max(process.open_max);
+        let slot = process
+            .clients
+            .acquire(service.number_of_requests, client.to_canonical(), client_max);
+        permit.client = slot.map_err(|_| ConnectionRefusal::ClientConnections)?;
+        Ok(permit)
+    }
+
+    /// Returns true if the Service, which the caller has counted one more for, has its share, when `open` of all were
+    /// open before.
+    fn has_share(&self, open: usize) -> bool {
+        let (process, service) = (&self.process, &self.service);
+        let counted =
+            [&service.open, &service.requests].map(|count| u64::from(count.load(Ordering::Relaxed)));
+        let before = counted.iter().sum::<u64>().saturating_sub(1);
+        let before = usize::try_from(before).unwrap_or(usize::MAX);
+        process.shares.has_room(before, open, process.open_max)
     }
 
     /// Checks the client of a connection: its address, its connections and its rate. After the check, `permit` also
@@ -220,6 +261,24 @@ impl Drop for ConnectionPermit {
         process.open.fetch_sub(1, Ordering::Relaxed);
         service.open.fetch_sub(1, Ordering::Relaxed);
         counters.connection_closed();
+    }
+}
+
+/// Right to forward one more request of an HTTP/2 connection, which counts against the limits until this is dropped.
+#[derive(Debug)]
+pub(crate) struct RequestPermit {
+    admission: Arc<Admission>,
+    client: Option<ClientSlot>,
+}
+
+impl Drop for RequestPermit {
+    fn drop(&mut self) {
+        let Admission { process, service, .. } = &*self.admission;
+        if let Some(slot) = &self.client {
+            process.clients.release(slot);
+        }
+        process.open.fetch_sub(1, Ordering::Relaxed);
+        service.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -182,6 +182,26 @@ fn refuses_connections_beyond_the_limit_of_the_client() {
 }
 
 #[test]
+fn requests_count_for_the_shares_of_the_service_and_the_client() {
+    let mut settings = service();
+    settings.policy.limits.connections_max = 1;
+    settings.policy.limits.connections_per_client = 1;
+    let port = port(settings);
+    let request = |client: u8| port.admission.permit_request([192, 0, 2, client].into());
+    let connection = port.permit().expect("a permit");
+    let of_one: Vec<RequestPermit> = (0..30).map_while(|_| request(1).ok()).collect();
+    assert_eq!(of_one.len(), 10);
+    assert_eq!(request(1).err(), Some(ConnectionRefusal::ClientConnections));
+    let of_others: Vec<RequestPermit> = (2..100).map_while(|client| request(client).ok()).collect();
+    assert_eq!(of_others.len(), 39);
+    assert_eq!(request(100).err(), Some(ConnectionRefusal::ServiceShare));
+    assert_eq!(port.permit().err(), Some(ConnectionRefusal::ServiceShare));
+    drop((connection, of_one, of_others));
+    assert_eq!(port.admission.process.open(), 0);
+    assert_eq!(port.admission.service.requests.load(Ordering::Relaxed), 0);
+}
+
+#[test]
 fn directions_without_own_limit_share_one_bucket() {
     let port = port(service());
     let when = |limits: Limits| {

@@ -19,7 +19,10 @@ pub(crate) struct Activity {
 
 /// Request under way, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct RequestInProgress(Arc<Activity>);
+pub(crate) struct RequestInProgress {
+    activity: Arc<Activity>,
+    is_further: bool,
+}
 
 impl Activity {
     /// Creates the activity of a new connection.
@@ -77,9 +80,12 @@ impl Activity {
 
     /// Starts a request.
     pub(crate) fn start_request(self: &Arc<Self>) -> RequestInProgress {
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        let before = self.requests.fetch_add(1, Ordering::Relaxed);
         self.idle.touch();
-        RequestInProgress(self.clone())
+        RequestInProgress {
+            activity: self.clone(),
+            is_further: before > 0,
+        }
     }
 
     /// Returns true while a request arrives or is under way.
@@ -88,17 +94,24 @@ impl Activity {
     }
 }
 
+impl RequestInProgress {
+    /// Returns true if another request of the connection was under way when this one started.
+    pub(crate) fn is_further(&self) -> bool {
+        self.is_further
+    }
+}
+
 impl Deref for RequestInProgress {
     type Target = Activity;
 
     fn deref(&self) -> &Activity {
-        &self.0
+        &self.activity
     }
 }
 
 impl Drop for RequestInProgress {
     fn drop(&mut self) {
-        self.0.idle.touch();
-        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+        self.activity.idle.touch();
+        self.activity.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -7,6 +7,7 @@ use super::activity::RequestInProgress;
 use super::idle_clock::IdleClock;
 use super::informational::InformationalQueue;
 use super::rejection::RequestRejection;
+use crate::admission::RequestPermit;
 
 /// Request with its response, while both are forwarded.
 #[derive(Debug)]
@@ -18,13 +19,16 @@ pub(crate) struct Exchange {
     waits_for_client: AtomicBool,
     rejection: OnceLock<RequestRejection>,
     informational: InformationalQueue,
+    /// Permit of a further request of an HTTP/2 connection. It counts until both directions have ended.
+    _permit: Option<RequestPermit>,
 }
 
 impl Exchange {
     /// Creates the exchange of a request whose head has arrived.
-    pub(crate) fn new(in_progress: RequestInProgress) -> Self {
+    pub(crate) fn new(in_progress: RequestInProgress, permit: Option<RequestPermit>) -> Self {
         Self {
             in_progress,
+            _permit: permit,
             idle: IdleClock::new(),
             received_bytes: AtomicU64::new(0),
             is_received: AtomicBool::new(false),

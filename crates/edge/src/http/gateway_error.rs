@@ -10,6 +10,7 @@ use super::rejection::RequestRejection;
 use super::response_body::ResponseBody;
 use super::wire_body::WireError;
 use crate::outbound::ConnectError;
+use crate::refusal::ConnectionRefusal;
 
 /// Reason why no backend responds.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,9 @@ pub(super) enum GatewayError {
     /// The request is rejected.
     #[error(transparent)]
     Rejected(#[from] RequestRejection),
+    /// The client, the Service or the process has too many requests under way. A later attempt may succeed.
+    #[error("too many requests under way; bound: {}", .0.reason())]
+    Refused(ConnectionRefusal),
     /// No route matches host and path.
     #[error("no route for host and path")]
     NoRoute,
@@ -49,7 +53,7 @@ impl GatewayError {
             Self::Rejected(rejection) => rejection.status(),
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
-            Self::NoBackend => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoBackend | Self::Refused(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Unreachable(_) | Self::Broken(_) | Self::UnexpectedUpgrade | Self::BackendRemoved => {
                 StatusCode::BAD_GATEWAY
             }
@@ -60,7 +64,7 @@ impl GatewayError {
     fn outcome(&self) -> &'static str {
         match self {
             Self::Rejected(RequestRejection::Slow) => "client too slow",
-            Self::Rejected(_) => "refused",
+            Self::Rejected(_) | Self::Refused(_) => "refused",
             Self::NoRoute => "no route",
             Self::Misdirected => "misdirected",
             Self::NoBackend => "no backend",
@@ -74,6 +78,7 @@ impl GatewayError {
     fn text(&self) -> String {
         match self {
             Self::Rejected(rejection) => format!("{rejection}\n"),
+            Self::Refused(_) => "too many requests at once\n".to_owned(),
             Self::NoRoute => "no route for this host and path\n".to_owned(),
             Self::Misdirected => "the host needs a connection of its own\n".to_owned(),
             Self::NoBackend => "no backend is available\n".to_owned(),

@@ -25,6 +25,7 @@ use super::wire_body::WireBody;
 use super::{redirect, request};
 use crate::backends::ChosenBackend;
 use crate::port::{Port, PortSettings};
+use crate::refusal::ConnectionRefusal;
 use crate::settings::{Frontend, Stickiness};
 use crate::sticky_cookie;
 
@@ -36,7 +37,7 @@ impl Connection {
         stream: Option<mpsc::Sender<Response<()>>>,
     ) -> Response<ResponseBody> {
         let number = self.next_request_number();
-        let exchange = Arc::new(Exchange::new(self.activity.start_request()));
+        let (exchange, refusal) = self.start_exchange();
         let client = hyper::upgrade::on(&mut request);
         let (parts, body) = request.into_parts();
         let settings = self.port.policy.settings();
@@ -60,12 +61,16 @@ impl Connection {
             _ => InformationalSink::Discard,
         };
         let rejected = self.guard.as_ref().and_then(|guard| guard.rejection(number));
-        let handled = match rejected {
-            Some(rejection) => {
+        let handled = match (rejected, refusal) {
+            (Some(rejection), _) => {
                 record.mark_malformed();
                 Err(GatewayError::Rejected(rejection))
             }
-            None => {
+            (None, Some(refusal)) => {
+                self.port.counters.refused(refusal);
+                Err(GatewayError::Refused(refusal))
+            }
+            (None, None) => {
                 self.check_and_forward(parts, body, sink, &exchange, &mut record)
                     .await
             }
@@ -80,6 +85,21 @@ impl Connection {
                 error.into_response(record, is_http1)
             }
         }
+    }
+
+    /// Starts the exchange of a request, with the limit that refuses the request, if any. A further request of an HTTP/2
+    /// connection counts as a connection: it has a connection to a backend, and memory for its response.
+    fn start_exchange(&self) -> (Arc<Exchange>, Option<ConnectionRefusal>) {
+        let in_progress = self.activity.start_request();
+        let is_http2 = self.guard.is_none();
+        let permit = (is_http2 && in_progress.is_further())
+            .then(|| self.port.admission.permit_request(self.peer.ip()))
+            .transpose();
+        let refusal = permit.as_ref().err().copied();
+        (
+            Arc::new(Exchange::new(in_progress, permit.ok().flatten())),
+            refusal,
+        )
     }
 
     /// Checks a request, and forwards it to a backend.

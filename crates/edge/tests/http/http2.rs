@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use bytes::Bytes;
+use edge::{Options, Shares};
 use http::{HeaderMap, Request, Version};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
@@ -108,6 +109,34 @@ async fn requests_share_a_connection() {
     });
     futures_util::future::join_all(requests).await;
     assert_eq!(backend.recorded().len(), 50);
+}
+
+/// Each request has a connection to a backend. Without the limit, requests of few connections take all file descriptors.
+#[tokio::test]
+async fn requests_beyond_the_first_count_as_connections() {
+    let backend = Backend::start(|connection| while connection.request().is_some() {});
+    let options = Options {
+        connections_max: 40,
+        shares: Shares {
+            service_percent: 100,
+            client_percent: 50,
+        },
+        ..Options::default()
+    };
+    let served = Served::with(options, service(&[backend.address]));
+    let client = connect(served.address).await;
+    let mut requests = tokio::task::JoinSet::new();
+    for _ in 0..60 {
+        let mut client = client.clone();
+        requests.spawn(async move {
+            let request = Request::get("http://a/").body(Full::<Bytes>::default()).unwrap();
+            client.send_request(request).await.unwrap().status()
+        });
+    }
+    for _ in 0..39 {
+        assert_eq!(requests.join_next().await.unwrap().unwrap(), 503);
+    }
+    assert!(backend.connections() <= 21, "{}", backend.connections());
 }
 
 #[tokio::test]

@@ -50,10 +50,11 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }
 }
 
-/// Proxies select the Services that they watch by the absence of the label, too.
+/// Reports the label of slices at the Service itself. kube-proxy 1.36 reads the label of slices only (KPR-01).
 fn labelled_headless(subject: &Subject<'_>) -> Finding {
     let message = format!(
-        "Service {} has the label {HEADLESS_LABEL}, so proxies ignore it, although it has a cluster IP",
+        "Service {} has the label {HEADLESS_LABEL}, although it has a cluster IP: Portolan serves it, and kube-proxy up to \
+         version 1.34 ignores it",
         subject.service.name
     );
     let remedy = format!(
@@ -61,7 +62,7 @@ fn labelled_headless(subject: &Subject<'_>) -> Finding {
         kubectl::command("label", subject.service.0)
     );
     let field = format!("metadata.labels[{HEADLESS_LABEL}]");
-    subject.finding(CODE, Severity::Error, field, message, remedy)
+    subject.finding(CODE, Severity::Warning, field, message, remedy)
 }
 
 /// The label means another proxy. The objects do not show if it runs, except if the value names one that ignores the

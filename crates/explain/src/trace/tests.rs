@@ -376,6 +376,14 @@ fn service_of_another_proxy_is_not_served() {
 }
 
 #[test]
+fn service_with_the_label_of_headless_slices_is_served() {
+    let mut objects = objects(json!({}));
+    objects[0]["metadata"]["labels"] = json!({"service.kubernetes.io/headless": ""});
+    let found = trace(&world(objects), &request("tcp://web.shop:80", "pod/pay/client")).expect("a trace");
+    assert_eq!(found.verdict, Verdict::Reaches);
+}
+
+#[test]
 fn findings_concern_the_connection() {
     let mut objects = objects(json!({}));
     objects[3]["endpoints"] = json!([]);

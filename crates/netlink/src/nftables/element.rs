@@ -19,6 +19,8 @@ pub struct Element<'a> {
     pub data: Option<ElementData<'a>>,
     /// Timeout in milliseconds, in sets with timeouts.
     pub timeout_milliseconds: Option<u64>,
+    /// Rest of the timeout in milliseconds. Absent in a new element, it is the timeout.
+    pub expiration_milliseconds: Option<u64>,
     /// Comment; empty for none.
     pub comment: &'a str,
 }
@@ -41,6 +43,7 @@ impl<'a> Element<'a> {
             is_interval_end: false,
             data: None,
             timeout_milliseconds: None,
+            expiration_milliseconds: None,
             comment: "",
         }
     }
@@ -60,7 +63,7 @@ impl<'a> Element<'a> {
             Some(ElementData::Verdict(verdict)) => 16 + verdict.chain().map_or(0, |chain| chain.len()),
             None => 0,
         };
-        80 + self.key.len() + self.key_end.map_or(0, <[u8]>::len) + value + self.comment.len()
+        96 + self.key.len() + self.key_end.map_or(0, <[u8]>::len) + value + self.comment.len()
     }
 
     /// Appends the element to a list. Deletions contain the key only.
@@ -85,6 +88,9 @@ impl<'a> Element<'a> {
             }
             if let Some(timeout_milliseconds) = self.timeout_milliseconds {
                 writer.attribute(wire::ELEM_TIMEOUT, &timeout_milliseconds.to_be_bytes());
+            }
+            if let Some(expiration_milliseconds) = self.expiration_milliseconds {
+                writer.attribute(wire::ELEM_EXPIRATION, &expiration_milliseconds.to_be_bytes());
             }
             if !self.comment.is_empty() {
                 let mut user_data = Vec::with_capacity(self.comment.len() + 3);
@@ -115,6 +121,7 @@ impl<'a> Element<'a> {
                         .or_else(|| Verdict::decode(attribute).map(ElementData::Verdict));
                 }
                 wire::ELEM_TIMEOUT => element.timeout_milliseconds = attribute.u64_be(),
+                wire::ELEM_EXPIRATION => element.expiration_milliseconds = attribute.u64_be(),
                 wire::ELEM_USERDATA => {
                     element.comment =
                         comment::read(attribute.value, comment::Owner::Most).unwrap_or_default();

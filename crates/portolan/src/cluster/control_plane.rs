@@ -292,7 +292,7 @@ fn print_started(kubeconfig: &Path, is_merged: bool) {
         ),
         (false, _) => format!("  export KUBECONFIG={kubeconfig}\n"),
     };
-    output::print(&format!(
+    output::print_message(&format!(
         "The API server is ready, and the other components start. In another terminal:\n\n{export}  kubectl get services\n\n"
     ));
 }

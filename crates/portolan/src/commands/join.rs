@@ -223,7 +223,7 @@ impl Flags {
         token: &JoinToken,
         hash: AuthorityHash,
     ) -> Result<Membership, CommandError> {
-        output::print(&format!("Verifying {} …\n", self.server.join(", ")));
+        output::print_message(&format!("Verifying {} …\n", self.server.join(", ")));
         let info = discover(&self.server, hash).await?;
         let settings = info.settings.ok_or(JoinError::NoSettings)?;
         directory.write_authority(&info.authority)?;
@@ -231,7 +231,7 @@ impl Flags {
             token: Some(token.token.to_string()),
             ..directory.config(&self.server)?
         })?;
-        output::print(&format!("Requesting a certificate for Node {name} …\n"));
+        output::print_message(&format!("Requesting a certificate for Node {name} …\n"));
         CertificateRequest::agent(name).obtain(&client, directory).await?;
         // Certificates of an earlier membership are invalid now.
         for part in NodePart::ALL {
@@ -279,7 +279,7 @@ impl JoinedNode {
         let mut supervisor = Supervisor::new(status, shutdown);
         start_renewal(&mut supervisor, agent_client, self.directory, requests);
         components.start(&mut supervisor, clients, endpoint, None);
-        output::print(&format!(
+        output::print_message(&format!(
             "This host is Node {node_name} of the cluster. `portolan status --data-dir {}` shows its components.\n",
             flags.data_dir.display()
         ));

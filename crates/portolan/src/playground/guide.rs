@@ -3,6 +3,7 @@
 use testbed::{Cluster, RunningEnclosure};
 
 use super::components::Components;
+use crate::output;
 
 /// Returns the ID of this process on the host, while `/proc` is still that of the host.
 pub(super) fn host_pid() -> Option<u32> {
@@ -25,15 +26,15 @@ pub(super) fn print(cluster: &Cluster, components: &Components, host_pid: Option
         .first()
         .map(|node| node.member.address.ipv4.to_string())
         .unwrap_or_default();
-    println!("From another terminal:\n");
-    println!("  export KUBECONFIG={kubeconfig}");
-    println!("  kubectl get services,endpointslices,pods -o wide");
-    println!("  kubectl describe service my-service");
-    println!("  kubectl delete pod my-app-1          # and see the remaining endpoints:\n");
-    println!("  portolan playground exec outside -- curl -s http://{node_ip}:30007/");
-    println!(
-        "  portolan playground exec {node} -- dig +short my-service.default.svc.cluster.local @10.96.0.10"
-    );
-    println!("  portolan playground exec {node} -- nft list table inet portolan\n");
-    println!("Ctrl-C stops the playground and removes everything.");
+    output::print(&format!(
+        "From another terminal:\n\n  \
+         export KUBECONFIG={kubeconfig}\n  \
+         kubectl get services,endpointslices,pods -o wide\n  \
+         kubectl describe service my-service\n  \
+         kubectl delete pod my-app-1          # and see the remaining endpoints:\n\n  \
+         portolan playground exec outside -- curl -s http://{node_ip}:30007/\n  \
+         portolan playground exec {node} -- dig +short my-service.default.svc.cluster.local @10.96.0.10\n  \
+         portolan playground exec {node} -- nft list table inet portolan\n\n\
+         Ctrl-C stops the playground and removes everything.\n"
+    ));
 }

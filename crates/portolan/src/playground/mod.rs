@@ -10,7 +10,6 @@ mod lookup;
 mod manifests;
 mod router;
 
-use std::io::Write;
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -18,6 +17,7 @@ use std::time::{Duration, Instant};
 use testbed::{Cluster, Topology};
 
 use crate::error::CommandError;
+use crate::output;
 use components::Components;
 
 /// Time for all examples to respond.
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, CommandError> {
     guide::print(&cluster, &components, host_pid);
     components.wait_for_signal()?;
     components.stop();
-    println!("The playground is stopped.");
+    output::print("The playground is stopped.\n");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -114,7 +114,7 @@ fn check_examples(
 ) -> Result<bool, CommandError> {
     let deadline = Instant::now() + CHECK_TIMEOUT;
     let mut all_respond = true;
-    println!("\n  Examples:");
+    output::print("\n  Examples:\n");
     let router = components.has_router().then(checks::router);
     let skipped = router.is_none().then(checks::router);
     for check in checks::all().into_iter().chain(router) {
@@ -125,25 +125,26 @@ fn check_examples(
             }
         };
         match outcome {
-            Ok(result) => println!("  [ok]     {:28} {result}", check.example),
+            Ok(result) => output::print(&format!("  [ok]     {:28} {result}\n", check.example)),
             Err(error) => {
                 all_respond = false;
-                println!("  [FAILED] {:28} {error}", check.example);
+                output::print(&format!("  [FAILED] {:28} {error}\n", check.example));
             }
         }
     }
     if let Some(check) = skipped {
-        println!("  [skipped] {:26} BIRD is not installed", check.example);
+        output::print(&format!(
+            "  [skipped] {:26} BIRD is not installed\n",
+            check.example
+        ));
     }
     let seconds = started.elapsed().as_secs_f64();
-    println!(
-        "\n  {} after {seconds:.1} s\n",
-        if all_respond {
-            "All examples responded"
-        } else {
-            "Not all examples responded"
-        }
-    );
+    let result = if all_respond {
+        "All examples responded"
+    } else {
+        "Not all examples responded"
+    };
+    output::print(&format!("\n  {result} after {seconds:.1} s\n\n"));
     Ok(all_respond)
 }
 
@@ -153,12 +154,11 @@ fn step<T>(
     title: &str,
     work: impl FnOnce() -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
-    print!("  {title} … ");
-    std::io::stdout().flush()?;
+    output::print(&format!("  {title} … "));
     let result = work();
     match &result {
-        Ok(_) => println!("after {:.1} s", started.elapsed().as_secs_f64()),
-        Err(_) => println!("failed"),
+        Ok(_) => output::print(&format!("after {:.1} s\n", started.elapsed().as_secs_f64())),
+        Err(_) => output::print("failed\n"),
     }
     result
 }

@@ -1,6 +1,6 @@
 //! Error messages for invalid flags and for missing privileges.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -67,6 +67,43 @@ fn subcommands_are_listed_without_arguments() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("playground"), "{text}");
+}
+
+#[test]
+fn result_that_is_not_written_fails_the_command() {
+    for arguments in ["version", "explain", "completions bash", "--help", "token --help"] {
+        let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+        let output = run_with_output(arguments, full);
+        let line = error_line(&output, 1, arguments);
+        assert!(
+            line.contains("standard output: No space left"),
+            "{arguments}: {line}"
+        );
+    }
+}
+
+#[test]
+fn closed_pipe_is_no_error() {
+    for arguments in ["version", "explain", "completions bash", "--help"] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = run_with_output(arguments, writer);
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{arguments}: {output:?}"
+        );
+    }
+}
+
+fn run_with_output(arguments: &str, destination: impl Into<Stdio>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
+    command
+        .args(arguments.split(' '))
+        .stdin(Stdio::null())
+        .stdout(destination)
+        .stderr(Stdio::piped());
+    let process = command.spawn().expect("the binary under test");
+    process.wait_with_output().expect("the exit code of the binary")
 }
 
 /// Runs a copy of the binary without privileges. Root runs it as `nobody`. Another user runs it without change, because

@@ -28,8 +28,18 @@ struct Grants {
 #[derive(Clone, Debug)]
 struct Grant {
     rules: Rules,
-    /// Binding, role and subject, for the reason of a decision.
-    reason: Arc<str>,
+    /// Binding and role, for the reason of a decision. The subjects of the binding share the text: a binding can have a long
+    /// name and tens of thousands of subjects.
+    binding: Arc<str>,
+    kind: SubjectKind,
+}
+
+/// Kind of the subject of a grant.
+#[derive(Clone, Copy, Debug)]
+enum SubjectKind {
+    User,
+    Group,
+    ServiceAccount,
 }
 
 /// Rules of a bound role.
@@ -61,32 +71,38 @@ pub(super) enum RbacDecision {
 impl Policy {
     /// Adds the grant of a binding, in a namespace or, for "", in the whole cluster. `binding` describes the binding
     /// in reasons.
-    pub(super) fn grant(&mut self, namespace: &str, subject: &Subject, rules: Rules, binding: &str) {
+    pub(super) fn grant(
+        &mut self,
+        namespace: &str,
+        subject: &Subject,
+        rules: Rules,
+        binding: impl Into<Arc<str>>,
+    ) {
         let grants = match namespace {
             "" => &mut self.cluster,
             namespace => self.namespaces.entry(namespace.to_owned()).or_default(),
         };
-        let (map, name, description) = match subject {
-            Subject::User(name) => (&mut grants.users, name.clone(), format!("User {name:?}")),
-            Subject::Group(name) => (&mut grants.groups, name.clone(), format!("Group {name:?}")),
+        let (map, name, kind) = match subject {
+            Subject::User(name) => (&mut grants.users, name.clone(), SubjectKind::User),
+            Subject::Group(name) => (&mut grants.groups, name.clone(), SubjectKind::Group),
             Subject::ServiceAccount { namespace, name } => (
                 &mut grants.users,
                 format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"),
-                format!("ServiceAccount \"{name}/{namespace}\""),
+                SubjectKind::ServiceAccount,
             ),
         };
-        let reason = Arc::from(format!("RBAC: allowed by {binding} to {description}"));
-        map.entry(name).or_default().push(Grant { rules, reason });
+        let binding = binding.into();
+        map.entry(name).or_default().push(Grant { rules, binding, kind });
     }
 
     /// Decides about an action in a namespace, or in the cluster for "".
     pub(super) fn decide(&self, user: &Identity, namespace: &str, action: &Action<'_>) -> RbacDecision {
         let mut missing = Vec::new();
-        for grant in self.grants_to(user, namespace) {
+        for (subject, grant) in self.grants_to(user, namespace) {
             match &grant.rules {
                 Rules::Found(rules) => {
                     if rules.iter().any(|rule| rule.allows(action)) {
-                        return RbacDecision::Allowed(grant.reason.clone());
+                        return RbacDecision::Allowed(grant.reason(subject));
                     }
                 }
                 Rules::Missing(role) if missing.len() < MISSING_MAX => missing.push(role.clone()),
@@ -104,7 +120,7 @@ impl Policy {
         namespace: &str,
     ) -> (Vec<&'p PolicyRule>, Vec<Arc<str>>) {
         let (mut all, mut missing) = (Vec::new(), Vec::new());
-        for grant in self.grants_to(user, namespace) {
+        for (_, grant) in self.grants_to(user, namespace) {
             match &grant.rules {
                 Rules::Found(rules) => all.extend(rules.iter()),
                 Rules::Missing(role) if missing.len() < MISSING_MAX => missing.push(role.clone()),
@@ -114,12 +130,39 @@ impl Policy {
         (all, missing)
     }
 
-    fn grants_to<'p>(&'p self, user: &'p Identity, namespace: &str) -> impl Iterator<Item = &'p Grant> {
+    /// Returns the grants to a user and its groups, each with the name of the user or group.
+    fn grants_to<'p>(
+        &'p self,
+        user: &'p Identity,
+        namespace: &str,
+    ) -> impl Iterator<Item = (&'p str, &'p Grant)> {
         let scopes = [Some(&self.cluster), self.namespaces.get(namespace)];
         scopes.into_iter().flatten().flat_map(move |grants| {
-            let by_user = grants.users.get(&user.user).into_iter().flatten();
-            let by_group = user.groups.iter().filter_map(|group| grants.groups.get(group));
-            by_user.chain(by_group.flatten())
+            let by_user = grants.users.get(&user.user).map(|all| (user.user.as_str(), all));
+            let by_group = user
+                .groups
+                .iter()
+                .filter_map(|group| Some((group.as_str(), grants.groups.get(group)?)));
+            let by_name = by_user.into_iter().chain(by_group);
+            by_name.flat_map(|(name, all)| all.iter().map(move |grant| (name, grant)))
         })
+    }
+}
+
+impl Grant {
+    /// Returns the reason of a decision. `name` is that of the user or group.
+    fn reason(&self, name: &str) -> Arc<str> {
+        let subject = match self.kind {
+            SubjectKind::User => format!("User {name:?}"),
+            SubjectKind::Group => format!("Group {name:?}"),
+            SubjectKind::ServiceAccount => {
+                let account = name.strip_prefix(SERVICE_ACCOUNT_PREFIX);
+                let (namespace, name) = account
+                    .and_then(|account| account.split_once(':'))
+                    .unwrap_or_default();
+                format!("ServiceAccount \"{name}/{namespace}\"")
+            }
+        };
+        Arc::from(format!("RBAC: allowed by {} to {subject}", self.binding))
     }
 }

@@ -10,6 +10,14 @@ use super::{AuthorizationMode, Authorizer, node};
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
 
+/// Maximum size of the rules of a review in memory. An administrator of a namespace can bind itself to any number of large
+/// roles. All default roles together have less than a tenth of it.
+const RULES_BYTES_MAX: usize = 16 << 20;
+/// Size of a text of a rule besides its characters.
+const TEXT_OVERHEAD_BYTES: usize = 64;
+/// Error of a review that does not list all rules.
+const TOO_LARGE: &str = "some rules are not listed: the rules of the user are too large for one review";
+
 /// Completes a SelfSubjectRulesReview.
 pub(crate) fn review_rules(
     mut review: Value,
@@ -63,20 +71,49 @@ impl Authorizer {
                 _ => {}
             }
         }
-        let (path_rules, resource_rules): (Vec<&PolicyRule>, Vec<&PolicyRule>) = rules
-            .into_iter()
+        let rules = distinct(rules);
+        let listed = within_bound(&rules);
+        let mut errors: Vec<&str> = missing.iter().map(AsRef::as_ref).collect();
+        errors.extend((listed.len() < rules.len()).then_some(TOO_LARGE));
+        let (path_rules, resource_rules): (Vec<&PolicyRule>, Vec<&PolicyRule>) = listed
+            .iter()
+            .copied()
             .partition(|rule| !rule.non_resource_urls.is_empty());
         let mut status = json!({
-            "resourceRules": distinct(resource_rules),
-            "nonResourceRules": distinct(path_rules),
-            "incomplete": is_incomplete || !missing.is_empty(),
+            "resourceRules": resource_rules,
+            "nonResourceRules": path_rules,
+            "incomplete": is_incomplete || !errors.is_empty(),
         });
-        if !missing.is_empty() {
-            let missing: Vec<&str> = missing.iter().map(AsRef::as_ref).collect();
-            status["evaluationError"] = missing.join(", ").into();
+        if !errors.is_empty() {
+            status["evaluationError"] = errors.join(", ").into();
         }
         status
     }
+}
+
+/// Returns the first rules, as far as they are within the bound of a review.
+fn within_bound<'r, 'p>(rules: &'r [&'p PolicyRule]) -> &'r [&'p PolicyRule] {
+    let mut left_bytes = RULES_BYTES_MAX;
+    let listed = rules.iter().take_while(|rule| {
+        let left = left_bytes.checked_sub(size_bytes(rule));
+        left_bytes = left.unwrap_or(0);
+        left.is_some()
+    });
+    let listed = listed.count();
+    &rules[..listed]
+}
+
+/// Returns the size of a rule in memory.
+fn size_bytes(rule: &PolicyRule) -> usize {
+    let lists = [
+        &rule.verbs,
+        &rule.api_groups,
+        &rule.resources,
+        &rule.resource_names,
+        &rule.non_resource_urls,
+    ];
+    let texts = lists.into_iter().flatten();
+    texts.map(|text| TEXT_OVERHEAD_BYTES + text.len()).sum()
 }
 
 /// Returns the rules without duplicates.
@@ -84,3 +121,6 @@ fn distinct(rules: Vec<&PolicyRule>) -> Vec<&PolicyRule> {
     let mut seen = std::collections::HashSet::new();
     rules.into_iter().filter(|rule| seen.insert(*rule)).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,7 +90,7 @@ impl Source {
         let mut granted = HashSet::new();
         for binding in self.bindings.values() {
             let rules = self.rules_of(binding);
-            let description = binding.description();
+            let description: Arc<str> = binding.description().into();
             for subject in binding.subjects.iter().flatten() {
                 let namespace = binding.metadata.namespace.as_str();
                 let Some(subject) = subject.subject(namespace) else {
@@ -99,7 +99,7 @@ impl Source {
                 let role = &binding.role_ref;
                 let role = (role.kind == "ClusterRole", role.name.as_str());
                 if granted.insert((namespace, role, subject.clone())) {
-                    policy.grant(namespace, &subject, rules.clone(), &description);
+                    policy.grant(namespace, &subject, rules.clone(), description.clone());
                 }
             }
         }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use api::rbac::{Action, PolicyRule};
 use serde_json::{Value, json};
 
@@ -31,6 +33,18 @@ fn on(verb: &'static str, resource: &'static str) -> Action<'static> {
 
 fn is_allowed(policy: &Policy, user: &Identity, namespace: &str, action: &Action<'_>) -> bool {
     matches!(policy.decide(user, namespace, action), RbacDecision::Allowed(_))
+}
+
+#[test]
+fn subjects_of_a_binding_share_its_description() {
+    let mut policy = Policy::default();
+    let description: Arc<str> = "RoleBinding \"b/a\"".into();
+    let rules = Rules::Missing("no role".into());
+    for number in 0..10 {
+        let subject = Subject::User(format!("user-{number}"));
+        policy.grant("a", &subject, rules.clone(), description.clone());
+    }
+    assert_eq!(Arc::strong_count(&description), 11);
 }
 
 #[test]

@@ -48,11 +48,12 @@ impl Resources {
         ensure_namespace(&mut object, target)?;
         match self.stored(target).await? {
             Some(stored) => {
-                check_uid(target, &stored, &object)?;
+                check_uid(target, Some(&stored), &object)?;
                 let object = scale::from_representation(object, &stored.object, target)?;
                 self.replace(target, stored, object, Vec::new(), context).await
             }
             None if target.kind.create_on_update && target.subresource.is_none() => {
+                check_uid(target, None, &object)?;
                 self.admission.admit_creation(target, context.requester)?;
                 self.create_object(target, object, Vec::new(), context).await
             }
@@ -217,11 +218,11 @@ fn check_version(target: &Target, stored: &Stored, new: &Value) -> Result<(), Fa
     Ok(())
 }
 
-/// Checks the UID of a request body against the stored object. The UID of a PUT is a precondition; for a patch it is an
-/// immutable field, which validation checks.
-fn check_uid(target: &Target, stored: &Stored, new: &Value) -> Result<(), Failure> {
+/// Checks the UID of a request body against the stored object, which may be missing. The UID of a PUT is a precondition;
+/// for a patch it is an immutable field, which validation checks.
+fn check_uid(target: &Target, stored: Option<&Stored>, new: &Value) -> Result<(), Failure> {
     let given = text(child(new, "metadata"), "uid");
-    let current = text(stored.metadata(), "uid");
+    let current = stored.map_or("", |stored| text(stored.metadata(), "uid"));
     if given.is_empty() || given == current {
         return Ok(());
     }

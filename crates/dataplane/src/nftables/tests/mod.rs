@@ -10,6 +10,7 @@ use super::layout::Map;
 use super::*;
 use crate::test_plans::{planned, put, settings};
 
+mod affinity;
 mod drift;
 mod first_load;
 mod ranges;

@@ -358,6 +358,7 @@ pub(super) fn ipv4_batch() -> Batch {
     batch.rule("pre", &send_on(), 4);
     let element = Element {
         timeout_milliseconds: Some(3_600_000),
+        expiration_milliseconds: Some(1_800_000),
         ..Element::pair(&[192, 0, 2, 1], ElementData::Value(&[192, 0, 2, 2]))
     };
     batch.elements(Change::Add, "machines", 5).push(&element);

@@ -102,7 +102,7 @@ fn dup_forwards_packets_in_single_family_table() {
         let text = String::from_utf8_lossy(&listed.stdout);
         for expected in [
             "dup to ip daddr map @machines device \"lo\" drop comment \"why\"",
-            "192.0.2.1 timeout 1h expires",
+            "192.0.2.1 timeout 1h expires 29m",
             ": 192.0.2.2",
             "type ether_addr",
             "@known return",

@@ -71,6 +71,6 @@ fn announce(address: SocketAddr) -> Announce {
         } else {
             "The URL was used. The next one is:"
         };
-        output::print(&format!("{intro}\n\n  http://{address}/#login={secret}\n\n"));
+        output::print_message(&format!("{intro}\n\n  http://{address}/#login={secret}\n\n"));
     })
 }

@@ -36,6 +36,23 @@ async fn node_cannot_change_pod_labels_through_the_status() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn node_cannot_outlast_its_removal() {
+    let cluster = Cluster::start().await;
+    let own = format!("{NODES}/one");
+    let patch = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    for path in [own.clone(), format!("{own}/status")] {
+        let text = "node \"one\" is not allowed to modify finalizers";
+        expect_refusal(merge(&cluster.node, &path, &patch).await, text);
+    }
+    cluster.create(PODS, &pod_on("one", "p")).await;
+    let text = "node \"one\" cannot update finalizers through pod status";
+    expect_refusal(
+        merge(&cluster.node, &format!("{PODS}/p/status"), &patch).await,
+        text,
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn node_cannot_change_its_pod_range() {
     let cluster = Cluster::start().await;
     let spec = json!({"podCIDR": "10.244.7.0/24", "podCIDRs": ["10.244.7.0/24"]});

@@ -1,5 +1,6 @@
 //! ServiceAccount tokens: signed, with audiences and an expiration, and bound to objects. A token is invalid once its
-//! ServiceAccount, or the Pod, Secret or Node that it is bound to, is deleted.
+//! ServiceAccount, or the Pod, Secret or Node that it is bound to, is deleted. A token that is bound to a Pod also becomes
+//! invalid with the Node of the Pod: no controller removes the Pods of a removed Node, and its host may be compromised.
 
 mod claims;
 mod keys;
@@ -10,10 +11,12 @@ mod tests;
 
 pub use keys::KeyError;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use api::certificates::INCARNATION;
 use api::kind;
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -210,13 +213,31 @@ impl ServiceAccounts {
                 return Err(Rejection::BoundObjectGone { kind });
             }
         }
-        // The Node of a Pod is informative only; a Node that a token is bound to directly has to exist.
-        if let Some(node) = owner.node.as_ref().filter(|_| owner.pod.is_none())
-            && !self.exists("nodes", "", node, now_seconds)
-        {
-            return Err(Rejection::BoundObjectGone { kind: "Node" });
+        let is_node_valid = owner.node.as_ref().is_none_or(|node| match owner.pod {
+            Some(_) => self.has_node_of_pod(node),
+            None => self.exists("nodes", "", node, now_seconds),
+        });
+        if is_node_valid {
+            Ok(())
+        } else {
+            Err(Rejection::BoundObjectGone { kind: "Node" })
         }
-        Ok(())
+    }
+
+    /// Returns true if the Node of a token's Pod exists. A Node of another UID counts as the same one, unless its host has
+    /// joined with a token: an agent with a certificate of an administrator registers its deleted Node again, and its Pods
+    /// keep their tokens.
+    fn has_node_of_pod(&self, reference: &Reference) -> bool {
+        let entry = kind::find("", "v1", "nodes").and_then(|kind| {
+            let index = self.store.index();
+            index.get(&kind.store_key("", &reference.name))
+        });
+        entry.is_some_and(|entry| {
+            serde_json::from_slice::<StoredNode>(&entry.value).is_ok_and(|node| {
+                let StoredNodeMetadata { uid, annotations } = node.metadata;
+                uid == reference.uid || !annotations.is_some_and(|all| all.contains_key(INCARNATION))
+            })
+        })
     }
 
     fn exists(&self, plural: &str, namespace: &str, reference: &Reference, now_seconds: i64) -> bool {
@@ -254,6 +275,20 @@ struct StoredMetadata<'o> {
     uid: &'o str,
     #[serde(borrow, default)]
     deletion_timestamp: Option<&'o str>,
+}
+
+/// View of a stored Node: identity and annotations.
+#[derive(Deserialize)]
+struct StoredNode {
+    metadata: StoredNodeMetadata,
+}
+
+/// Metadata of a stored Node.
+#[derive(Deserialize)]
+struct StoredNodeMetadata {
+    uid: String,
+    #[serde(default)]
+    annotations: Option<HashMap<String, String>>,
 }
 
 fn identity(claims: &Claims) -> Identity {

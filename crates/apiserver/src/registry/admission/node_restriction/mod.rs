@@ -1,7 +1,7 @@
 //! NodeRestriction: the agent of a node writes only its own Node, its own Lease, and the Pods that run on it. A
 //! compromised node therefore cannot change objects of other nodes. Rules and messages are upstream's
-//! (`plugin/pkg/admission/noderestriction/admission.go`, 1.36). One rule is added: a node does not choose its Pod
-//! ranges.
+//! (`plugin/pkg/admission/noderestriction/admission.go`, 1.36). These rules are added: a node does not choose its Pod
+//! ranges and does not uncordon itself, and it adds no finalizers to its Node and its Pods.
 
 mod certificate_requests;
 mod nodes;
@@ -10,7 +10,7 @@ mod pods;
 mod tests;
 mod tokens;
 
-use api::tree::{child, text};
+use api::tree::{child, text, texts};
 use serde_json::Value;
 use store::Index;
 
@@ -99,6 +99,11 @@ fn admit_lease(node: &str, namespace: &str, name: &str) -> Result<(), Refusal> {
 
 fn unknown_node() -> Refusal {
     "could not determine node from user \"system:node:\"".into()
+}
+
+/// Returns the finalizers of an object.
+fn finalizers(object: &Value) -> Vec<&str> {
+    texts(child(object, "metadata"), "finalizers")
 }
 
 /// Reads the object `target` from the store.

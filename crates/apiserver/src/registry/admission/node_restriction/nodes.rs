@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::certificates::{CERTIFICATES_SINCE, INCARNATION, JOINED_BY_REQUEST};
-use api::tree::{child, entries, items, text, texts};
+use api::tree::{child, entries, flag_if_set, items, text, texts};
 use serde_json::Value;
 
-use super::Refusal;
+use super::{Refusal, finalizers};
 
 /// Domain of labels that only administrators set.
 const RESTRICTED_DOMAIN: &str = "node-restriction.kubernetes.io";
@@ -51,6 +51,7 @@ pub(super) fn admit_name(node: &str, name: &str) -> Result<(), Refusal> {
 }
 
 fn admit_creation(node: &str, object: &Value) -> Result<(), Refusal> {
+    admit_finalizers(node, &Value::Null, object)?;
     if !child(child(object, "spec"), "configSource").is_null() {
         let message = format!("node {node:?} is not allowed to create pods with a non-nil configSource");
         return Err(message.into());
@@ -82,6 +83,10 @@ fn admit_update(node: &str, before: &Value, after: &Value) -> Result<(), Refusal
     if owners(before) != owners(after) {
         return Err(format!("node {node:?} is not allowed to modify ownerReferences").into());
     }
+    admit_finalizers(node, before, after)?;
+    if is_cordoned(before) && !is_cordoned(after) {
+        return Err(format!("node {node:?} is not allowed to uncordon itself").into());
+    }
     if pod_ranges(before) != pod_ranges(after) {
         return Err(format!("node {node:?} is not allowed to modify podCIDR or podCIDRs").into());
     }
@@ -97,6 +102,21 @@ fn admit_update(node: &str, before: &Value, after: &Value) -> Result<(), Refusal
     } else {
         Err(format!("is not allowed to modify labels: {forbidden}").into())
     }
+}
+
+/// Refuses changes of finalizers. A Node with a finalizer outlasts its deletion, and its certificates stay valid while it
+/// exists.
+fn admit_finalizers(node: &str, before: &Value, after: &Value) -> Result<(), Refusal> {
+    if finalizers(before) == finalizers(after) {
+        Ok(())
+    } else {
+        Err(format!("node {node:?} is not allowed to modify finalizers").into())
+    }
+}
+
+/// Returns true if the scheduler assigns no Pods to the Node. `portolan leave` cordons with the rights of the node.
+fn is_cordoned(object: &Value) -> bool {
+    flag_if_set(child(object, "spec"), "unschedulable") == Some(true)
 }
 
 /// Returns the Pod CIDRs of a Node. Packets to them are routed to the node, so only the node-ipam controller

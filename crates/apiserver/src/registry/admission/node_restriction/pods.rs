@@ -6,7 +6,7 @@ use api::tree::{child, entries, flag_if_set, items, text};
 use serde_json::Value;
 use store::Index;
 
-use super::{Refusal, stored};
+use super::{Refusal, finalizers, stored};
 use crate::failure::Failure;
 use crate::registry::admission::Attempt;
 use crate::request::route::Target;
@@ -51,6 +51,9 @@ fn admit_creation(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal>
     if !is_on_node(node, pod) {
         let message = format!("node {node:?} can only create pods with spec.nodeName set to itself");
         return Err(message.into());
+    }
+    if !finalizers(pod).is_empty() {
+        return Err(format!("node {node:?} can not create pods with finalizers").into());
     }
     admit_owner(node, index, pod)?;
     match api_object_reference(child(pod, "spec")) {
@@ -105,6 +108,10 @@ fn admit_status(node: &str, before: &Value, after: &Value) -> Result<(), Refusal
     };
     if labels(before) != labels(after) {
         return Err(format!("node {node:?} cannot update labels through pod status").into());
+    }
+    // A Pod with a finalizer of the node would outlast its deletion, and delay that of its Namespace.
+    if finalizers(before) != finalizers(after) {
+        return Err(format!("node {node:?} cannot update finalizers through pod status").into());
     }
     if claims(before) != claims(after) {
         return Err(format!("node {node:?} cannot update resource claim statues").into());

@@ -290,6 +290,55 @@ async fn node_cannot_change_its_taints_owners_and_pod_cidrs() {
 }
 
 #[tokio::test]
+async fn node_cannot_outlast_its_deletion_by_finalizers() {
+    let fixture = Fixture::new().await;
+    let node = target("nodes", "", "", "n1");
+    let with = |finalizers: Value| json!({"metadata": {"name": "n1", "finalizers": finalizers}});
+    let (bare, held) = (with(json!([])), with(json!(["example.com/hold"])));
+    let refused = "node \"n1\" is not allowed to modify finalizers";
+    assert_eq!(fixture.refusal(&node, None, &held), refused);
+    for target in [node.clone(), node.with_subresource("status")] {
+        assert_eq!(fixture.refusal(&target, Some(&bare), &held), refused);
+        assert_eq!(fixture.refusal(&target, Some(&held), &bare), refused);
+        assert_eq!(fixture.refusal(&target, Some(&held), &held), "");
+    }
+}
+
+#[tokio::test]
+async fn node_adds_no_finalizers_to_its_pods() {
+    let fixture = Fixture::new().await;
+    let mut held = mirror();
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    assert_eq!(
+        fixture.refusal(&target("pods", "", "d", "m"), None, &held),
+        "node \"n1\" can not create pods with finalizers"
+    );
+    let status = target("pods", "", "d", "m").with_subresource("status");
+    for (before, after) in [(mirror(), held.clone()), (held.clone(), mirror())] {
+        assert_eq!(
+            fixture.refusal(&status, Some(&before), &after),
+            "node \"n1\" cannot update finalizers through pod status"
+        );
+    }
+    assert_eq!(fixture.refusal(&status, Some(&held), &held), "");
+}
+
+#[tokio::test]
+async fn node_cordons_itself_and_does_not_uncordon_itself() {
+    let fixture = Fixture::new().await;
+    let node = target("nodes", "", "", "n1");
+    let (open, cordoned) = (
+        json!({"metadata": {"name": "n1"}, "spec": {}}),
+        json!({"metadata": {"name": "n1"}, "spec": {"unschedulable": true}}),
+    );
+    assert_eq!(fixture.refusal(&node, Some(&open), &cordoned), "");
+    assert_eq!(
+        fixture.refusal(&node, Some(&cordoned), &open),
+        "node \"n1\" is not allowed to uncordon itself"
+    );
+}
+
+#[tokio::test]
 async fn node_sets_kubelet_labels_only() {
     let fixture = Fixture::new().await;
     let node = target("nodes", "", "", "n1");

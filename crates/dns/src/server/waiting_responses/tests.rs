@@ -1,0 +1,25 @@
+use super::*;
+
+#[test]
+fn one_client_leaves_bytes_to_others() {
+    let waiting = WaitingResponses::with_limit(400);
+    let client = |last: u8| IpAddr::from([192, 0, 2, last]);
+    let admit = |last| waiting.admit(client(last), vec![0; 50]);
+    let mut of_first: Vec<WaitingResponse> = std::iter::from_fn(|| admit(1)).collect();
+    assert_eq!(of_first.len(), 2);
+    let of_others: Vec<WaitingResponse> = (2..=20).filter_map(admit).collect();
+    assert_eq!(of_others.len(), 6);
+    of_first.pop();
+    assert!(admit(1).is_some());
+    drop((of_first, of_others));
+    let counts = waiting.counts();
+    assert_eq!((counts.total, counts.clients.len()), (0, 0));
+}
+
+#[test]
+fn loopback_clients_have_no_share() {
+    let waiting = WaitingResponses::with_limit(400);
+    let admit = || waiting.admit(IpAddr::from([127, 0, 0, 1]), vec![0; 50]);
+    let responses: Vec<WaitingResponse> = std::iter::from_fn(admit).collect();
+    assert_eq!(responses.len(), 8);
+}
