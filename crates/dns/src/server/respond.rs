@@ -215,10 +215,7 @@ impl Responder {
             }
         };
         if !self.allows(peer.address) {
-            state.counters.clients_refused.fetch_add(1, Ordering::Relaxed);
-            let length = Reply::new(&query, buffer, UDP_BYTES_MIN).finish(ResponseCode::Refused);
-            self.record(arrival, Some(&query), (buffer, length), Source::Refusal, state);
-            return Reaction::Send(length);
+            return self.refuse(arrival, &query, buffer, state);
         }
         if self.may_transfer(&query, peer) {
             return Reaction::Transfer(Box::new(query));
@@ -255,6 +252,14 @@ impl Responder {
             Some(question) => Reaction::SendAndPrefetch(length, question),
             None => Reaction::Send(length),
         }
+    }
+
+    /// Refuses a query of a client that may not query.
+    fn refuse(&self, arrival: Arrival, query: &Query, buffer: &mut [u8], state: &WorkerState) -> Reaction {
+        state.counters.clients_refused.fetch_add(1, Ordering::Relaxed);
+        let length = Reply::new(query, buffer, UDP_BYTES_MIN).finish(ResponseCode::Refused);
+        self.record(arrival, Some(query), (buffer, length), Source::Refusal, state);
+        Reaction::Send(length)
     }
 
     /// Returns a permit to wait for resolvers, or `None` if a limit is reached.

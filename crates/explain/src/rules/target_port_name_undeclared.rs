@@ -67,26 +67,23 @@ fn check_port(subject: &Subject<'_>, pods: &[Pod<'_>], port: Port<'_>) -> Option
             first.name
         ),
     };
-    let (severity, which) = if is_partial {
-        (
-            Severity::Warning,
-            format!("{} of {} Pods have", lacking.len(), pods.len()),
-        )
-    } else {
-        (
-            Severity::Error,
-            "no container of the selected Pods has".to_owned(),
-        )
-    };
-    let message = format!(
-        "Port {port} has the target port {name:?}, but {which} {}port of this name{}",
-        if is_partial { "no " } else { "a " },
-        suggestion.map_or_else(String::new, |suggestion| format!(
-            "; the nearest is {suggestion:?}"
-        ))
-    );
+    let (severity, fault) = fault(lacking.len(), pods.len());
+    let nearest = suggestion.map_or_else(String::new, |suggestion| {
+        format!("; the nearest is {suggestion:?}")
+    });
+    let message = format!("Port {port} has the target port {name:?}, but {fault} of this name{nearest}");
     let finding = subject.finding(CODE, severity, port.field("targetPort"), message, remedy);
     Some(finding.with_evidence(evidence(first)))
+}
+
+/// Returns the severity and the fault if some of the Pods lack the port.
+fn fault(lacking: usize, pods: usize) -> (Severity, String) {
+    if lacking < pods {
+        let fault = format!("{lacking} of {pods} Pods have no port");
+        return (Severity::Warning, fault);
+    }
+    let fault = "no container of the selected Pods has a port".to_owned();
+    (Severity::Error, fault)
 }
 
 /// Returns the ports that a Pod declares.

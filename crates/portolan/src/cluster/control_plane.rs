@@ -10,6 +10,7 @@ use client::election;
 use client::{Client, ClientError, Config};
 use controllers::Environment;
 use controllers::certificates::{Authority, Reserved};
+use store::Store;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -65,18 +66,7 @@ impl ControlPlane {
     pub(crate) async fn run(self, status: Arc<StatusFile>) -> Result<(), CommandError> {
         spawn_blocking(apiserver::load_embedded_tables);
         let pki_directory = self.api.data_dir.join("pki");
-        let directory = pki_directory.clone();
-        // Both wait for the disk. Shared data can belong to a cluster with another CA, so they are opened first.
-        let authorities = (!self.engine.is_shared())
-            .then(|| spawn_blocking(move || apiserver::pki::ensure_authorities(&directory)));
-        let store = self
-            .engine
-            .open(&self.api.data_dir, self.api.encryption.as_ref())
-            .await?;
-        match authorities {
-            Some(authorities) => authorities.await??,
-            None => check_authority(&*store, &pki_directory.join("ca.crt"))?,
-        }
+        let store = self.open_store(&pki_directory).await?;
         let server = apiserver::Server::start(self.api.clone(), store.clone()).await?;
         let config = Config::from_kubeconfig(&self.admin_kubeconfig)?;
         let info = self.cluster_info(&config, server.address());
@@ -122,6 +112,24 @@ impl ControlPlane {
         supervisor.join().await;
         server.drain(DRAIN_TIMEOUT).await;
         outcome
+    }
+
+    /// Opens the store, and creates the authorities or checks the cluster CA.
+    async fn open_store(&self, pki_directory: &Path) -> Result<Arc<dyn Store>, CommandError> {
+        let directory = pki_directory.to_owned();
+        // Both operations wait for the disk. A shared store can belong to a cluster with another CA, so it is opened
+        // first.
+        let authorities = (!self.engine.is_shared())
+            .then(|| spawn_blocking(move || apiserver::pki::ensure_authorities(&directory)));
+        let store = self
+            .engine
+            .open(&self.api.data_dir, self.api.encryption.as_ref())
+            .await?;
+        match authorities {
+            Some(authorities) => authorities.await??,
+            None => check_authority(&*store, &pki_directory.join("ca.crt"))?,
+        }
+        Ok(store)
     }
 
     /// Creates the objects that must exist before the components start: the Node with its Pod CIDRs and taints, before

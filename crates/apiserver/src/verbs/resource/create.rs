@@ -86,11 +86,10 @@ impl Resources {
             None
         };
         (strategy.prepare_create)(&mut object);
-        let name = name_of(&object);
         let errors = (strategy.validate)(&object);
         if !errors.is_empty() {
             // As upstream: the error names the stored kind, the core Event for one of `events.k8s.io`.
-            return Err(Failure::invalid(kind.stored(), name, &errors).into());
+            return Err(Failure::invalid(kind.stored(), name_of(&object), &errors).into());
         }
         warnings.extend((strategy.creation_warnings)(&object));
         warnings.extend((strategy.warnings)(&object));
