@@ -87,7 +87,7 @@ impl Capabilities {
     }
 
     /// Encodes the capabilities, each after its code and length.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for family in &self.families {
             let [high, low] = family.afi().to_be_bytes();

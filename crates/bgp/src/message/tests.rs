@@ -231,6 +231,18 @@ fn unparsable_routes_end_the_session() {
 }
 
 #[test]
+fn notifications_contain_the_attribute_that_ends_the_session() {
+    for attribute in [
+        [0x40, 99, 2, 7, 8].as_slice(),
+        &[0x50, 99, 0, 2, 7, 8],
+        &[0x80, 14, 2, 0, 2],
+    ] {
+        let notification = decode(&raw_update(attribute, &[]), &EXTERNAL).expect_err("an end");
+        assert_eq!(notification.data, attribute);
+    }
+}
+
+#[test]
 fn rejects_invalid_headers_and_opens() {
     let mut keepalive = encode::keepalive();
     keepalive[0] = 0;

@@ -12,7 +12,7 @@ use crate::{AutonomousSystem, Family, Time};
 pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Minimum period of KEEPALIVEs (RFC 4271, section 4.4).
-const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
+pub(super) const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
 
 /// Number of a connection, unique for its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,7 +158,12 @@ pub(super) fn negotiate(settings: &PeerSettings, peer: Open) -> Result<Negotiate
     };
     let families: Vec<Family> = settings.families.iter().copied().filter(supports).collect();
     if families.is_empty() {
-        return Err(Notification::new(Notification::OPEN, 7));
+        // The data are the capabilities that the peer lacks (RFC 5492, section 3).
+        let lacking = Capabilities {
+            families: settings.families.clone(),
+            ..Capabilities::default()
+        };
+        return Err(Notification::with_data(Notification::OPEN, 7, &lacking.encode()));
     }
     let hold_seconds = settings.hold_seconds.min(peer.hold_seconds);
     let hold = (hold_seconds != 0).then(|| Duration::from_secs(u64::from(hold_seconds)));

@@ -195,7 +195,14 @@ fn rejects_opens_with_unexpected_parameters() {
     let mut peer = started(only_ipv6);
     let id = connect(&mut peer, Time::ZERO);
     peer.received(Time::ZERO, id, &encode::open(&peer_open(2)));
-    assert_eq!(notification(&taken(&mut peer).0), Some((2, 7)));
+    let (messages, _) = taken(&mut peer);
+    assert_eq!(notification(&messages), Some((2, 7)));
+    // The data are the capability of IPv6.
+    let data = messages.iter().find_map(|message| match message {
+        Message::Notification(notification) => Some(notification.data.as_slice()),
+        _ => None,
+    });
+    assert_eq!(data, Some(&[1, 4, 0, 2, 0, 1][..]));
 }
 
 #[test]
@@ -240,6 +247,23 @@ fn hold_timer_ends_the_session_and_keepalives_precede_it() {
     }
     assert_eq!(now, Duration::from_secs(30));
     assert!((3..=4).contains(&keepalives), "{keepalives}");
+}
+
+#[test]
+fn keepalives_are_a_second_apart_with_the_shortest_hold_time() {
+    let (mut peer, id) = established(PeerSettings {
+        hold_seconds: 3,
+        ..settings()
+    });
+    let mut now = Time::ZERO;
+    for _ in 0..50 {
+        peer.received(now, id, &encode::keepalive());
+        let due = peer.next_wake().expect("a timer");
+        assert!(due >= now + Duration::from_secs(1), "{due:?} after {now:?}");
+        now = due;
+        peer.tick(now);
+        assert_eq!(taken(&mut peer).0, [Message::Keepalive]);
+    }
 }
 
 #[test]
