@@ -117,12 +117,17 @@ impl Connection {
 
 /// Returns the OPEN of this speaker. `is_restarted` is true for some time after the start of the process.
 pub(super) fn open(settings: &PeerSettings, is_restarted: bool) -> Open {
+    // The rules of the kernel outlive the process, so the node continues to forward, unless it has started again.
+    let is_preserved = !(is_restarted && settings.is_after_boot);
     let restart = |restart_seconds| GracefulRestart {
         is_restarted,
         has_notifications: true,
         restart_seconds,
-        // The rules of the kernel outlive the process, so the node continues to forward.
-        families: settings.families.iter().map(|family| (*family, true)).collect(),
+        families: settings
+            .families
+            .iter()
+            .map(|family| (*family, is_preserved))
+            .collect(),
     };
     Open {
         autonomous_system: settings.local_as,

@@ -37,6 +37,7 @@ fn settings() -> PeerSettings {
         is_passive: false,
         families: Family::ALL.to_vec(),
         restart_seconds: Some(120),
+        is_after_boot: false,
     }
 }
 
@@ -355,6 +356,35 @@ fn restart_keeps_routes_and_shutdown_does_not() {
     });
     peer.stop(&Stop::Restart);
     assert_eq!(notification(&taken(&mut peer).0), Some((6, 4)));
+}
+
+/// Returns true if the OPEN that was sent reports forwarding through the restart.
+fn is_preserved(peer: &mut Peer) -> bool {
+    let (messages, _) = taken(peer);
+    let [Message::Open(open)] = messages.as_slice() else {
+        panic!("{messages:?}")
+    };
+    let restart = open.capabilities.graceful_restart.as_ref();
+    let families = &restart.expect("graceful restart").families;
+    families.iter().all(|(_, is_preserved)| *is_preserved)
+}
+
+#[test]
+fn opens_before_the_first_session_after_a_boot_report_lost_forwarding() {
+    for is_after_boot in [false, true] {
+        let mut peer = started(PeerSettings {
+            is_after_boot,
+            ..settings()
+        });
+        let id = connect(&mut peer, Time::ZERO);
+        assert_eq!(is_preserved(&mut peer), !is_after_boot);
+        peer.received(Time::ZERO, id, &encode::open(&peer_open(2)));
+        peer.received(Time::ZERO, id, &encode::keepalive());
+        peer.closed(Time::ZERO, id, "reset");
+        taken(&mut peer);
+        connect(&mut peer, Duration::from_secs(2));
+        assert!(is_preserved(&mut peer));
+    }
 }
 
 #[test]
