@@ -135,6 +135,7 @@ pub(super) fn open(settings: &PeerSettings, is_restarted: bool) -> Open {
         identifier: settings.router_id,
         capabilities: Capabilities {
             families: settings.families.clone(),
+            has_other_families: false,
             has_route_refresh: true,
             has_extended_next_hop: settings.families.contains(&Family::Ipv4),
             four_octet_as: Some(settings.local_as),
@@ -158,7 +159,7 @@ pub(super) fn negotiate(settings: &PeerSettings, peer: Open) -> Result<Negotiate
     let capabilities = &peer.capabilities;
     let supports = |family: &Family| match capabilities.families.as_slice() {
         // Without the capability, a peer supports IPv4 only (RFC 4760, section 8).
-        [] => *family == Family::Ipv4,
+        [] => *family == Family::Ipv4 && !capabilities.has_other_families,
         families => families.contains(family),
     };
     let families: Vec<Family> = settings.families.iter().copied().filter(supports).collect();

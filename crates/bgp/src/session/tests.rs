@@ -163,6 +163,16 @@ fn keepalives_have_a_minimum_period() {
 }
 
 #[test]
+fn rejects_peers_with_other_families_only() {
+    let mut open = peer_open(2);
+    open.capabilities.families.clear();
+    assert!(negotiate(&settings(), open.clone()).is_ok());
+    open.capabilities.has_other_families = true;
+    let notification = negotiate(&settings(), open).expect_err("no common family");
+    assert_eq!((notification.code, notification.subcode), (2, 7));
+}
+
+#[test]
 fn rejects_opens_with_unexpected_parameters() {
     let cases: [(fn(&mut Open), (u8, u8)); 3] = [
         (
