@@ -27,6 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
         is_passive: false,
         families: Family::ALL.to_vec(),
         restart_seconds: Some(120),
+        is_after_boot: false,
     };
     let mut now = Duration::ZERO;
     let mut peer = Peer::new(settings, 1, now);

@@ -1,9 +1,10 @@
-//! Time to announce load balancer IPs by BGP, to move traffic from a failed node by BFD, and to announce many addresses
-//! to two routers.
+//! Time to announce load balancer IPs by BGP, until an UPDATE arrives at a peer and until a router has the route. Time to
+//! move traffic from a failed node by BFD, and to announce many addresses to two routers.
 
 mod bird;
 mod frr;
 mod gobgp;
+mod observer;
 mod router;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -23,6 +24,7 @@ use crate::environment::{Environment, TIMEOUT, run_enclosed_with_nodes};
 use crate::fixtures;
 use crate::percentiles::Percentiles;
 use crate::process::Measured;
+use observer::Observer;
 use router::{Program, Router};
 
 /// Nodes of the testbed.
@@ -37,6 +39,11 @@ const POLL_PERIOD: Duration = Duration::from_micros(200);
 const RECOVERY_PAUSE: Duration = Duration::from_secs(1);
 /// Pause after a lost session. GoBGP accepts no further one for 5 s.
 const RESET_PAUSE: Duration = Duration::from_secs(6);
+
+/// Path of the BGPPeers.
+const PEERS: &str = "/apis/portolan.dev/v1alpha1/bgppeers";
+/// Name of the BGPPeer of the observer.
+const OBSERVER: &str = "observer";
 
 /// Flags of `bench bgp`.
 #[derive(Debug, Args)]
@@ -142,44 +149,97 @@ async fn create_first(client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Creates Services one after the other, and waits for the route of each in the kernel of the router.
+/// Times from the creation of a Service.
+struct Announcement {
+    /// Until the first UPDATE with the address arrives at a peer.
+    sent: Duration,
+    /// Until the route is in the kernel of the router.
+    installed: Duration,
+}
+
+/// Creates Services one after the other, and waits for the route of each at a peer and in the kernel of the router.
 fn assign(count: u8, environment: &Environment) -> Result<(), Failure> {
-    let mut kernel = Connection::open_in(&environment.cluster.outside()?.namespace)?;
-    let latencies = environment.with_api(async move || {
+    let outside = environment.cluster.outside()?;
+    let observer = Observer::start(outside)?;
+    let mut kernel = Connection::open_in(&outside.namespace)?;
+    let announcements = environment.with_api(async move || {
         let client = environment.client()?;
-        let mut latencies = Vec::new();
+        create_observer(&client).await?;
+        let mut announcements = Vec::new();
         // The sessions are established with the first Service.
         for number in 0..=count {
-            let (name, address) = (format!("a-{number}"), address(number));
-            fixtures::post(
-                &client,
-                &fixtures::slice(&name, &[fixtures::unused_address(number.into())]),
-            )
-            .await?;
-            let service =
-                load_balancer_service(&name, "portolan.dev/load-balancer-ips", &address.to_string());
-            let start = Instant::now();
-            fixtures::post(&client, &service).await?;
-            while gateway(&mut kernel, address)?.is_none() {
-                if start.elapsed() > TIMEOUT {
-                    return Err(format!("no route to {address}").into());
-                }
-                tokio::time::sleep(POLL_PERIOD).await;
-            }
+            let announcement = announce(&client, number, &observer, &mut kernel).await?;
             if number > 0 {
-                latencies.push(start.elapsed());
+                announcements.push(announcement);
             }
         }
-        Ok(latencies)
+        // The further measurements have two peers.
+        let path = format!("{PEERS}/{OBSERVER}");
+        client.request(Method::DELETE, &path, JSON, None).await?;
+        Ok(announcements)
     })?;
-    if let Some(latencies) = Percentiles::of(latencies) {
-        println!(
-            "Service created until the route to its address is installed, {count} Services: p50 {:.2} ms, p99 {:.2} ms",
-            latencies.milliseconds(50),
-            latencies.milliseconds(99),
-        );
-    }
+    let print = |subject: &str, duration: fn(&Announcement) -> Duration| {
+        if let Some(durations) = Percentiles::of(announcements.iter().map(duration).collect()) {
+            println!(
+                "{subject}, {count} Services: p50 {:.2} ms, p99 {:.2} ms",
+                durations.milliseconds(50),
+                durations.milliseconds(99),
+            );
+        }
+    };
+    print(
+        "Service created until the first UPDATE with its address arrives at a peer",
+        |announcement| announcement.sent,
+    );
+    print(
+        "Service created until the route to its address is installed",
+        |announcement| announcement.installed,
+    );
+    print(
+        "first UPDATE at a peer until the route is installed",
+        |announcement| announcement.installed.saturating_sub(announcement.sent),
+    );
     Ok(())
+}
+
+/// Creates the BGPPeer of the observer.
+async fn create_observer(client: &Client) -> Result<(), Failure> {
+    let object = json!({
+        "apiVersion": "portolan.dev/v1alpha1", "kind": "BGPPeer", "metadata": {"name": OBSERVER},
+        "spec": {"myASN": NODES_SYSTEM, "peerASN": ROUTER_SYSTEM, "peerAddress": observer::ADDRESS.to_string(),
+                 "peerPort": observer::PORT},
+    });
+    client.request(Method::POST, PEERS, JSON, Some(&object)).await?;
+    Ok(())
+}
+
+/// Creates a Service, and waits for the route to its address.
+async fn announce(
+    client: &Client,
+    number: u8,
+    observer: &Observer,
+    kernel: &mut Connection,
+) -> Result<Announcement, Failure> {
+    let (name, address) = (format!("a-{number}"), address(number));
+    let slice = fixtures::slice(&name, &[fixtures::unused_address(number.into())]);
+    fixtures::post(client, &slice).await?;
+    let service = load_balancer_service(&name, "portolan.dev/load-balancer-ips", &address.to_string());
+    let start = Instant::now();
+    fixtures::post(client, &service).await?;
+    let mut installed = None;
+    loop {
+        if installed.is_none() && gateway(kernel, address)?.is_some() {
+            installed = Some(start.elapsed());
+        }
+        if let (Some(installed), Some(arrival)) = (installed, observer.arrival(address)) {
+            let sent = arrival.saturating_duration_since(start);
+            return Ok(Announcement { sent, installed });
+        }
+        if start.elapsed() > TIMEOUT {
+            return Err(format!("no route to {address}").into());
+        }
+        tokio::time::sleep(POLL_PERIOD).await;
+    }
 }
 
 /// Returns the gateway of the route to an address.

@@ -4,8 +4,9 @@
 //! to one candidate at a time. The lease ends when the member has not received a probe of the candidate for the
 //! fencing interval. A node announces an address only while it holds leases from a majority of the members, measured
 //! on its own clock (`CLOCK_BOOTTIME`). Two majorities share a member, so two nodes do not announce the same address,
-//! even across a network partition. A frozen process finds its leases expired when it resumes. One case is not
-//! covered: a hypervisor suspends a host and stops its clock. The election needs the API server only for the list of
+//! even across a network partition. A frozen process finds its leases expired when it resumes. Two cases are not
+//! covered: a hypervisor suspends a host and stops its clock, or a process starts after somebody deleted the list of
+//! members, which members without the API server still use. The election needs the API server only for the list of
 //! members ([`api::announcers`]) and for the tie-breaker. Clusters with an even number of members have this
 //! additional vote.
 //!

@@ -224,8 +224,8 @@ impl Record {
     }
 
     /// Returns the list for a Lease that replaces a deleted one. Other nodes may know later changes of the deleted list,
-    /// up to the epoch `known_epoch`, which a faulty node may exaggerate, and another node may use its tie-breaking vote, unless `holder` does. Two processes
-    /// that create different lists pass different random numbers.
+    /// up to the epoch `known_epoch`, which a faulty node may exaggerate. Another node may use its tie-breaking vote,
+    /// unless `holder` does. Two processes that create different lists pass different random numbers.
     pub fn created_again(&self, known_epoch: u64, holder: Option<&str>, random: u64) -> Self {
         let step = RECREATION_STEP + random % RECREATION_STEP;
         let sequence = self.sequence + step;

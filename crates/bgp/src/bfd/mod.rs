@@ -2,7 +2,8 @@
 //!
 //! Both speakers send packets at a fixed period. A session that misses [`Settings::detect_multiplier`] packets of the
 //! peer is down. With the echo function of [`EchoSettings`], control packets are slow. The session is then also down
-//! if the peer returns none of as many echo packets. There is no authentication or demand mode.
+//! if the peer returns none of as many echo packets. There is no authentication. This side is never in demand mode, and
+//! sends no periodic packets to a peer that is.
 
 mod echo;
 mod packet;
@@ -53,6 +54,8 @@ pub struct Session {
     peer_receive_interval: Duration,
     /// Minimum period of echo packets that the peer returns; zero if it returns none.
     peer_echo_interval: Duration,
+    /// The peer is up and in demand mode.
+    is_peer_on_demand: bool,
     /// Echo function, while it is active.
     echo: Option<Echo>,
     has_received: bool,
@@ -80,6 +83,7 @@ impl Session {
             peer_transmit_interval: SLOW_PERIOD,
             peer_receive_interval: Duration::from_micros(1),
             peer_echo_interval: Duration::ZERO,
+            is_peer_on_demand: false,
             echo: None,
             has_received: false,
             deadline: None,
@@ -126,6 +130,7 @@ impl Session {
         self.peer_transmit_interval = packet.desired_transmit;
         self.peer_receive_interval = packet.required_receive;
         self.peer_echo_interval = packet.required_echo;
+        self.is_peer_on_demand = packet.has_demand && packet.state == State::Up;
         if packet.is_final {
             self.polls = false;
         }
@@ -134,13 +139,19 @@ impl Session {
         self.update_echo(now);
         let interval = self.expected_receive().max(self.peer_transmit_interval);
         self.deadline = Some(now + interval * u32::from(self.peer_multiplier));
-        let next = now + self.period();
-        self.transmit_due = Some(match self.transmit_due {
+        let next = self.sends_periodically().then(|| now + self.period());
+        self.transmit_due = match (self.transmit_due, next) {
             // A confirmation is sent at once, and the first packet of a passive session.
-            _ if self.must_confirm || is_first => now,
-            Some(due) => due.min(next),
-            None => next,
-        });
+            _ if self.must_confirm || is_first => Some(now),
+            (Some(due), Some(next)) => Some(due.min(next)),
+            (_, next) => next,
+        };
+    }
+
+    /// Returns false if the peer receives no periodic packets (RFC 5880, section 6.8.7).
+    fn sends_periodically(&self) -> bool {
+        let is_on_demand = self.is_peer_on_demand && self.state == State::Up && !self.polls;
+        !self.peer_receive_interval.is_zero() && !is_on_demand
     }
 
     fn change_state(&mut self, peer: State) {
@@ -216,9 +227,11 @@ impl Session {
                 self.set_state(State::Down, Diagnostic::DetectionTimeExpired);
             }
             self.peer_receive_interval = Duration::from_micros(1);
-            if self.settings.is_passive {
-                self.transmit_due = None;
-            }
+            self.transmit_due = if self.settings.is_passive {
+                None
+            } else {
+                self.transmit_due.or(Some(now))
+            };
         }
         if self.echo.as_ref().is_some_and(|echo| echo.has_failed(now)) {
             self.has_lost = true;
@@ -239,7 +252,7 @@ impl Session {
         let period = self
             .period()
             .mul_f64(1.0 - 0.1_f64.min(jitter) - (jitter - 0.1) * self.random.f64());
-        self.transmit_due = (!self.peer_receive_interval.is_zero()).then(|| now + period);
+        self.transmit_due = self.sends_periodically().then(|| now + period);
         Some(packet)
     }
 
@@ -267,6 +280,7 @@ impl Session {
             // A packet has one of both (RFC 5880, section 6.5).
             is_poll: self.polls && !is_final,
             is_final,
+            has_demand: false,
             detect_multiplier: self.settings.detect_multiplier,
             my_discriminator: self.discriminator,
             your_discriminator: self.peer_discriminator,

@@ -8,6 +8,7 @@ const VERSION: u8 = 1;
 const POLL: u8 = 0x20;
 const FINAL: u8 = 0x10;
 const AUTHENTICATION: u8 = 0x04;
+const DEMAND: u8 = 0x02;
 const MULTIPOINT: u8 = 0x01;
 
 /// State of a session.
@@ -47,6 +48,8 @@ pub struct Packet {
     pub is_poll: bool,
     /// Response to a packet with `is_poll`.
     pub is_final: bool,
+    /// The sender is in demand mode: once both sides are up, it receives no periodic packets.
+    pub has_demand: bool,
     /// Number of missed packets after which the receiver declares the session down.
     pub detect_multiplier: u8,
     /// Number of the session for the sender.
@@ -87,6 +90,7 @@ impl Packet {
             diagnostic: Diagnostic::of(first & 0x1f),
             is_poll: flags & POLL != 0,
             is_final: flags & FINAL != 0,
+            has_demand: flags & DEMAND != 0,
             detect_multiplier,
             my_discriminator,
             your_discriminator,
@@ -110,6 +114,9 @@ impl Packet {
         }
         if self.is_final {
             flags |= FINAL;
+        }
+        if self.has_demand {
+            flags |= DEMAND;
         }
         let mut bytes = [0; PACKET_BYTES];
         bytes[0] = VERSION << 5 | self.diagnostic.number();

@@ -115,6 +115,46 @@ fn silence_is_a_loss() {
 }
 
 #[test]
+fn sends_no_periodic_packets_to_a_peer_that_receives_none() {
+    let changes: [fn(&mut Packet); 2] = [
+        |packet| packet.required_receive = Duration::ZERO,
+        |packet| packet.has_demand = true,
+    ];
+    for change in changes {
+        let ([mut session, mut peer], mut now) = {
+            let (mut sessions, mut now) = (pair(false), Time::ZERO);
+            run(&mut sessions, &mut now, Duration::from_secs(4), || true);
+            (sessions, now)
+        };
+        let mut packet = loop {
+            if let Some(packet) = peer.tick(now) {
+                break packet;
+            }
+            now += STEP;
+        };
+        change(&mut packet);
+        for _ in 0..40 {
+            session.received(now, &packet);
+            assert_eq!(session.tick(now), None);
+            now += INTERVAL;
+        }
+        // A poll is confirmed.
+        packet.is_poll = true;
+        session.received(now, &packet);
+        assert!(session.tick(now).is_some_and(|packet| packet.is_final));
+        assert_eq!(session.tick(now + INTERVAL), None);
+        assert_eq!(session.state(), State::Up);
+        // After a loss, the peer may receive packets again.
+        now += INTERVAL * 3;
+        assert!(
+            session
+                .tick(now)
+                .is_some_and(|packet| packet.state == State::Down)
+        );
+    }
+}
+
+#[test]
 fn ignores_packets_of_other_sessions() {
     let mut session = Session::new(settings(false), 7, 1, Time::ZERO);
     let mut other = Session::new(settings(false), 9, 1, Time::ZERO);

@@ -114,15 +114,23 @@ fn is_known(kind: u8) -> bool {
 }
 
 impl RawAttribute<'_> {
+    /// Returns the attribute as it arrived, for the data of a NOTIFICATION (RFC 4271, section 6.3).
+    pub(super) fn encoded(&self) -> Vec<u8> {
+        let [high, low] = u16::try_from(self.value.len()).unwrap_or(u16::MAX).to_be_bytes();
+        let mut bytes = vec![self.flags, self.kind];
+        if self.flags & EXTENDED_LENGTH != 0 {
+            bytes.push(high);
+        }
+        bytes.push(low);
+        bytes.extend_from_slice(self.value);
+        bytes
+    }
+
     /// Returns the error of the flags: they conflict with the type, or an unknown type is well-known.
     pub(super) fn flag_error(&self) -> Result<Option<ErrorHandling>, Notification> {
         if !is_known(self.kind) {
             if self.flags & OPTIONAL == 0 {
-                return Err(Notification::with_data(
-                    Notification::UPDATE,
-                    2,
-                    &[self.flags, self.kind],
-                ));
+                return Err(Notification::with_data(Notification::UPDATE, 2, &self.encoded()));
             }
             return Ok(None);
         }

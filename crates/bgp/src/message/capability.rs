@@ -23,6 +23,8 @@ const FORWARDING: u8 = 0x80;
 pub struct Capabilities {
     /// Families with a multiprotocol capability (RFC 4760).
     pub families: Vec<Family>,
+    /// True if a received capability names another family. It is not sent.
+    pub has_other_families: bool,
     /// True if the speaker resends routes on request (RFC 2918).
     pub has_route_refresh: bool,
     /// True if routes of IPv4 may have a next hop of IPv6 (RFC 8950).
@@ -66,9 +68,10 @@ impl Capabilities {
             MULTIPROTOCOL => {
                 let afi = reader.u16()?;
                 reader.u8()?;
-                let family = Family::of_identifiers(afi, reader.u8()?);
-                if let Some(family) = family.filter(|family| !self.families.contains(family)) {
-                    self.families.push(family);
+                match Family::of_identifiers(afi, reader.u8()?) {
+                    Some(family) if self.families.contains(&family) => {}
+                    Some(family) => self.families.push(family),
+                    None => self.has_other_families = true,
                 }
             }
             ROUTE_REFRESH => self.has_route_refresh = true,
@@ -87,7 +90,7 @@ impl Capabilities {
     }
 
     /// Encodes the capabilities, each after its code and length.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for family in &self.families {
             let [high, low] = family.afi().to_be_bytes();

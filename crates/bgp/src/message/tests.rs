@@ -77,6 +77,7 @@ fn open_survives_a_round_trip() {
         identifier: Ipv4Addr::new(1, 2, 3, 4),
         capabilities: Capabilities {
             families: Family::ALL.to_vec(),
+            has_other_families: false,
             has_route_refresh: true,
             has_extended_next_hop: true,
             four_octet_as: Some(4_200_000_000),
@@ -89,6 +90,19 @@ fn open_survives_a_round_trip() {
         },
     };
     assert_eq!(decode(&encode::open(&open), &EXTERNAL), Ok(Message::Open(open)));
+}
+
+#[test]
+fn open_with_other_families_only_differs_from_one_without_families() {
+    // A parameter with the capability of L2VPN EVPN.
+    let parameters = [8, 2, 6, 1, 4, 0, 25, 0, 70];
+    let mut bytes = vec![0xff; 16];
+    bytes.extend([0, 37, 1, 4, 0, 1, 0, 90, 0, 0, 0, 1]);
+    bytes.extend(parameters);
+    let Ok(Message::Open(open)) = decode(&bytes, &EXTERNAL) else {
+        panic!("an OPEN")
+    };
+    assert!(open.capabilities.families.is_empty() && open.capabilities.has_other_families);
 }
 
 #[test]
@@ -227,6 +241,18 @@ fn unparsable_routes_end_the_session() {
             (code, subcode),
             "{name}"
         );
+    }
+}
+
+#[test]
+fn notifications_contain_the_attribute_that_ends_the_session() {
+    for attribute in [
+        [0x40, 99, 2, 7, 8].as_slice(),
+        &[0x50, 99, 0, 2, 7, 8],
+        &[0x80, 14, 2, 0, 2],
+    ] {
+        let notification = decode(&raw_update(attribute, &[]), &EXTERNAL).expect_err("an end");
+        assert_eq!(notification.data, attribute);
     }
 }
 

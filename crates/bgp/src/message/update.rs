@@ -101,7 +101,7 @@ impl Update {
         if let Some(handling) = attribute.flag_error()? {
             self.record_error(handling);
         }
-        let malformed = || Notification::with_data(Notification::UPDATE, 9, attribute.value);
+        let malformed = || Notification::with_data(Notification::UPDATE, 9, &attribute.encoded());
         match attribute.kind {
             MP_REACH => self.decode_reachable(attribute.value).ok_or_else(malformed),
             MP_UNREACH => self.decode_unreachable(attribute.value).ok_or_else(malformed),

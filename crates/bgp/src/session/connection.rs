@@ -12,7 +12,7 @@ use crate::{AutonomousSystem, Family, Time};
 pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Minimum period of KEEPALIVEs (RFC 4271, section 4.4).
-const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
+pub(super) const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
 
 /// Number of a connection, unique for its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,12 +117,17 @@ impl Connection {
 
 /// Returns the OPEN of this speaker. `is_restarted` is true for some time after the start of the process.
 pub(super) fn open(settings: &PeerSettings, is_restarted: bool) -> Open {
+    // The rules of the kernel outlive the process, so the node continues to forward, unless it has started again.
+    let is_preserved = !(is_restarted && settings.is_after_boot);
     let restart = |restart_seconds| GracefulRestart {
         is_restarted,
         has_notifications: true,
         restart_seconds,
-        // The rules of the kernel outlive the process, so the node continues to forward.
-        families: settings.families.iter().map(|family| (*family, true)).collect(),
+        families: settings
+            .families
+            .iter()
+            .map(|family| (*family, is_preserved))
+            .collect(),
     };
     Open {
         autonomous_system: settings.local_as,
@@ -130,6 +135,7 @@ pub(super) fn open(settings: &PeerSettings, is_restarted: bool) -> Open {
         identifier: settings.router_id,
         capabilities: Capabilities {
             families: settings.families.clone(),
+            has_other_families: false,
             has_route_refresh: true,
             has_extended_next_hop: settings.families.contains(&Family::Ipv4),
             four_octet_as: Some(settings.local_as),
@@ -153,12 +159,17 @@ pub(super) fn negotiate(settings: &PeerSettings, peer: Open) -> Result<Negotiate
     let capabilities = &peer.capabilities;
     let supports = |family: &Family| match capabilities.families.as_slice() {
         // Without the capability, a peer supports IPv4 only (RFC 4760, section 8).
-        [] => *family == Family::Ipv4,
+        [] => *family == Family::Ipv4 && !capabilities.has_other_families,
         families => families.contains(family),
     };
     let families: Vec<Family> = settings.families.iter().copied().filter(supports).collect();
     if families.is_empty() {
-        return Err(Notification::new(Notification::OPEN, 7));
+        // The data are the capabilities that the peer lacks (RFC 5492, section 3).
+        let lacking = Capabilities {
+            families: settings.families.clone(),
+            ..Capabilities::default()
+        };
+        return Err(Notification::with_data(Notification::OPEN, 7, &lacking.encode()));
     }
     let hold_seconds = settings.hold_seconds.min(peer.hold_seconds);
     let hold = (hold_seconds != 0).then(|| Duration::from_secs(u64::from(hold_seconds)));

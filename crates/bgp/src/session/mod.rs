@@ -23,7 +23,7 @@ pub use status::{Counters, Established, SessionError, State};
 use crate::Time;
 use crate::message::{self, Message, Notification, Open, encode};
 use crate::routes::{Advertised, Routes};
-use connection::{Connection, ConnectionState, Initiator, collision_winner, negotiate, open};
+use connection::{Connection, ConnectionState, Initiator, KEEPALIVE_MIN, collision_winner, negotiate, open};
 
 #[cfg(test)]
 mod tests;
@@ -300,7 +300,7 @@ impl Peer {
         self.counters.updates_sent += 1;
         // An UPDATE restarts the keepalive timer, too (RFC 4271, section 8.2.2).
         let keepalive = negotiated.keepalive;
-        connection.keepalive_due = keepalive.map(|period| now + jittered(&mut self.random, period));
+        connection.keepalive_due = keepalive.map(|period| now + keepalive_delay(&mut self.random, period));
         Some((connection.id, bytes))
     }
 
@@ -497,7 +497,7 @@ impl Peer {
             .negotiated
             .as_ref()
             .and_then(|negotiated| negotiated.keepalive);
-        connection.keepalive_due = period.map(|period| now + jittered(&mut self.random, period));
+        connection.keepalive_due = period.map(|period| now + keepalive_delay(&mut self.random, period));
         self.counters.keepalives_sent += 1;
         self.actions.push(Action::Send(id, encode::keepalive()));
     }
@@ -607,6 +607,11 @@ fn stop_notification(connection: &Connection, reason: &Stop) -> Option<Notificat
     } else {
         notification
     })
+}
+
+/// Returns the delay of the next KEEPALIVE. Jitter does not shorten the minimum (RFC 4271, section 4.4).
+fn keepalive_delay(random: &mut Rng, period: Duration) -> Duration {
+    jittered(random, period).max(KEEPALIVE_MIN)
 }
 
 /// Shortens a duration by up to a quarter (RFC 4271, section 10).

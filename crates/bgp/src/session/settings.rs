@@ -49,6 +49,9 @@ pub struct PeerSettings {
     pub families: Vec<Family>,
     /// Time for which peers keep the routes after a restart (RFC 4724); `None` to negotiate no graceful restart.
     pub restart_seconds: Option<u16>,
+    /// True if the host started shortly before this speaker, which may have replaced one from before that. The forwarding
+    /// state of that time is lost.
+    pub is_after_boot: bool,
 }
 
 /// Addresses of this host on a connection, for next hops.

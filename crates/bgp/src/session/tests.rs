@@ -37,6 +37,7 @@ fn settings() -> PeerSettings {
         is_passive: false,
         families: Family::ALL.to_vec(),
         restart_seconds: Some(120),
+        is_after_boot: false,
     }
 }
 
@@ -162,6 +163,16 @@ fn keepalives_have_a_minimum_period() {
 }
 
 #[test]
+fn rejects_peers_with_other_families_only() {
+    let mut open = peer_open(2);
+    open.capabilities.families.clear();
+    assert!(negotiate(&settings(), open.clone()).is_ok());
+    open.capabilities.has_other_families = true;
+    let notification = negotiate(&settings(), open).expect_err("no common family");
+    assert_eq!((notification.code, notification.subcode), (2, 7));
+}
+
+#[test]
 fn rejects_opens_with_unexpected_parameters() {
     let cases: [(fn(&mut Open), (u8, u8)); 3] = [
         (
@@ -195,7 +206,14 @@ fn rejects_opens_with_unexpected_parameters() {
     let mut peer = started(only_ipv6);
     let id = connect(&mut peer, Time::ZERO);
     peer.received(Time::ZERO, id, &encode::open(&peer_open(2)));
-    assert_eq!(notification(&taken(&mut peer).0), Some((2, 7)));
+    let (messages, _) = taken(&mut peer);
+    assert_eq!(notification(&messages), Some((2, 7)));
+    // The data are the capability of IPv6.
+    let data = messages.iter().find_map(|message| match message {
+        Message::Notification(notification) => Some(notification.data.as_slice()),
+        _ => None,
+    });
+    assert_eq!(data, Some(&[1, 4, 0, 2, 0, 1][..]));
 }
 
 #[test]
@@ -240,6 +258,23 @@ fn hold_timer_ends_the_session_and_keepalives_precede_it() {
     }
     assert_eq!(now, Duration::from_secs(30));
     assert!((3..=4).contains(&keepalives), "{keepalives}");
+}
+
+#[test]
+fn keepalives_are_a_second_apart_with_the_shortest_hold_time() {
+    let (mut peer, id) = established(PeerSettings {
+        hold_seconds: 3,
+        ..settings()
+    });
+    let mut now = Time::ZERO;
+    for _ in 0..50 {
+        peer.received(now, id, &encode::keepalive());
+        let due = peer.next_wake().expect("a timer");
+        assert!(due >= now + Duration::from_secs(1), "{due:?} after {now:?}");
+        now = due;
+        peer.tick(now);
+        assert_eq!(taken(&mut peer).0, [Message::Keepalive]);
+    }
 }
 
 #[test]
@@ -331,6 +366,35 @@ fn restart_keeps_routes_and_shutdown_does_not() {
     });
     peer.stop(&Stop::Restart);
     assert_eq!(notification(&taken(&mut peer).0), Some((6, 4)));
+}
+
+/// Returns true if the OPEN that was sent reports forwarding through the restart.
+fn is_preserved(peer: &mut Peer) -> bool {
+    let (messages, _) = taken(peer);
+    let [Message::Open(open)] = messages.as_slice() else {
+        panic!("{messages:?}")
+    };
+    let restart = open.capabilities.graceful_restart.as_ref();
+    let families = &restart.expect("graceful restart").families;
+    families.iter().all(|(_, is_preserved)| *is_preserved)
+}
+
+#[test]
+fn opens_before_the_first_session_after_a_boot_report_lost_forwarding() {
+    for is_after_boot in [false, true] {
+        let mut peer = started(PeerSettings {
+            is_after_boot,
+            ..settings()
+        });
+        let id = connect(&mut peer, Time::ZERO);
+        assert_eq!(is_preserved(&mut peer), !is_after_boot);
+        peer.received(Time::ZERO, id, &encode::open(&peer_open(2)));
+        peer.received(Time::ZERO, id, &encode::keepalive());
+        peer.closed(Time::ZERO, id, "reset");
+        taken(&mut peer);
+        connect(&mut peer, Duration::from_secs(2));
+        assert!(is_preserved(&mut peer));
+    }
 }
 
 #[test]

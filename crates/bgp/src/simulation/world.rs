@@ -57,6 +57,7 @@ impl Variation {
             is_passive: self.is_passive && side == 1,
             families: Family::ALL.to_vec(),
             restart_seconds: self.has_graceful_restart.then_some(120),
+            is_after_boot: false,
         }
     }
 }

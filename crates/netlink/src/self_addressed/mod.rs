@@ -31,20 +31,20 @@ pub struct SelfAddressedSocket {
 
 impl SelfAddressedSocket {
     /// Opens the sockets in the network namespace of the calling thread. `address` is one of this host on the link that the
-    /// neighbour forwards packets to, so not a link-local one. `port` is the destination port of the datagrams. This needs
-    /// CAP_NET_RAW.
+    /// neighbour forwards packets to, so not a link-local one. `vrf` is the VRF of the link. `port` is the destination port
+    /// of the datagrams. This needs CAP_NET_RAW.
     ///
     /// # Errors
     ///
     /// The error of the failed system call.
-    pub fn open(link: LinkIndex, address: IpAddr, port: u16) -> io::Result<Self> {
+    pub fn open(link: LinkIndex, vrf: Option<&str>, address: IpAddr, port: u16) -> io::Result<Self> {
         Ok(Self {
             sender: open_sender(link, address)?,
             receiver: open_receiver(link, address, port)?,
             // A program that has the port already serves the same purpose.
             _port_holder: match address {
                 IpAddr::V4(_) => None,
-                IpAddr::V6(_) => hold_port(address, port).ok(),
+                IpAddr::V6(_) => hold_port(vrf, address, port).ok(),
             },
             address,
             port,
@@ -191,11 +191,14 @@ fn open_receiver(link: LinkIndex, address: IpAddr, port: u16) -> io::Result<Owne
     Ok(receiver)
 }
 
-/// Opens a socket that has the port and receives nothing. Several sockets may have it.
-fn hold_port(address: IpAddr, port: u16) -> io::Result<OwnedFd> {
+/// Opens a socket that has the port in a VRF and receives nothing. Several sockets may have it.
+fn hold_port(vrf: Option<&str>, address: IpAddr, port: u16) -> io::Result<OwnedFd> {
     let holder = open(libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP)?;
     filter::attach(holder.as_fd(), &[step(libc::BPF_RET | libc::BPF_K, 0, 0, 0)])?;
     set_option(&holder, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    if let Some(vrf) = vrf {
+        bind_device(&holder, vrf)?;
+    }
     let local = SocketAddress::from(SocketAddr::new(address, port));
     // SAFETY: the pointer is valid for the length that is given.
     let result = unsafe { libc::bind(holder.as_raw_fd(), (&raw const local.storage).cast(), local.bytes) };
@@ -203,6 +206,24 @@ fn hold_port(address: IpAddr, port: u16) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     Ok(holder)
+}
+
+/// Binds a socket to a link or VRF.
+fn bind_device(socket: &OwnedFd, name: &str) -> io::Result<()> {
+    // SAFETY: the pointer is valid for the length that is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BINDTODEVICE,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 fn set_option(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: u32) -> io::Result<()> {

@@ -66,7 +66,7 @@ fn neighbour_returns_datagrams_only_while_it_forwards() {
                 let written = other.enter(move || testbed::write_sysctl(parameter, value));
                 written.expect("the namespace").expect("a kernel parameter");
             };
-            let socket = SelfAddressedSocket::open(link, own, PORT).expect("sockets");
+            let socket = SelfAddressedSocket::open(link, None, own, PORT).expect("sockets");
             set_forwarding("0");
             assert_eq!(exchange(&socket, neighbour, Duration::from_millis(100)), None);
             set_forwarding("1");
@@ -82,7 +82,7 @@ fn rejects_a_neighbour_of_the_other_family() {
         let mut connection = Connection::open().expect("a connection");
         let link = connection.link_index(&"lo".parse().unwrap()).expect("a link");
         let own = IpAddr::from([127, 0, 0, 1]);
-        let socket = SelfAddressedSocket::open(link, own, PORT).expect("sockets");
+        let socket = SelfAddressedSocket::open(link, None, own, PORT).expect("sockets");
         let error = socket
             .send("fd00:9::2".parse().unwrap(), 50_000, b"token")
             .expect_err("another family");

@@ -311,7 +311,10 @@ pub(super) fn advertisement(
     Ok(Advertisement {
         length4: length("aggregationLength", spec.aggregation_length, 32)?,
         length6: length("aggregationLengthV6", spec.aggregation_length_v6, 128)?,
-        local_preference: spec.local_pref,
+        // MetalLB sets no LOCAL_PREF with 0, the default of the field.
+        local_preference: spec
+            .local_pref
+            .filter(|preference| *preference != 0 || group == Group::Portolan),
         communities: communities.collect::<Result<_, _>>()?,
         pool_names: spec.ip_address_pools.clone(),
         pools: selectors("ipAddressPoolSelectors", &spec.ip_address_pool_selectors)?,

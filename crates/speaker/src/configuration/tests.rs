@@ -182,6 +182,23 @@ fn reads_advertisements_with_aliases() {
 }
 
 #[test]
+fn local_preference_of_zero_is_none_for_metallb_only() {
+    let mut objects = Objects::default();
+    for group in [Group::MetalLb, Group::Portolan] {
+        let name = (group, "lowest".to_owned());
+        objects
+            .advertisements
+            .insert(name, object(json!({"localPref": 0})));
+    }
+    let configuration = Configuration::of(&objects, "metallb-system");
+    let of = |group| {
+        let name = (group, "lowest".to_owned());
+        configuration.advertisements[&name].local_preference
+    };
+    assert_eq!((of(Group::MetalLb), of(Group::Portolan)), (None, Some(0)));
+}
+
+#[test]
 fn parses_durations_of_go() {
     for (text, milliseconds) in [
         ("90s", 90_000),

@@ -2,6 +2,7 @@
 //!
 //! Only peers with an address on the same link have one. Routers do not forward packets of link-local IPv6 addresses
 //! (RFC 4291, section 2.5.6). The kernel of this host returns the packets of the peer, if it forwards packets of the link.
+//! In a VRF, packets leave and return by the link, and the kernel reads the setting of the link, not of the VRF.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,6 +12,8 @@ use bgp::bfd::EchoPacket;
 use netlink::route::{Connection, LinkIndex};
 use netlink::self_addressed::SelfAddressedSocket;
 use socket2::{Domain, Protocol, Socket, Type};
+
+use super::local_links::address_in;
 
 /// Destination port of echo packets (RFC 5881, section 4).
 const ECHO_PORT: u16 = 3785;
@@ -37,9 +40,9 @@ impl EchoPath {
         source_port: u16,
     ) -> io::Result<Self> {
         let address = local_address(peer, source, vrf)?;
-        let (link, name) = link_of(address, peer.ip())?;
+        let (link, name) = link_of(address, peer.ip(), vrf)?;
         Ok(Self {
-            socket: SelfAddressedSocket::open(link, address, ECHO_PORT)?,
+            socket: SelfAddressedSocket::open(link, vrf, address, ECHO_PORT)?,
             peer: peer.ip(),
             source_port,
             is_forwarding: is_forwarding(address, &name),
@@ -95,8 +98,8 @@ fn local_address(peer: SocketAddr, source: Option<IpAddr>, vrf: Option<&str>) ->
         .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// Returns the link with an address of this host, and its name. The peer is a neighbour on the link.
-fn link_of(address: IpAddr, peer: IpAddr) -> io::Result<(LinkIndex, String)> {
+/// Returns the link with an address of this host in a VRF, and its name. The peer is a neighbour on the link.
+fn link_of(address: IpAddr, peer: IpAddr, vrf: Option<&str>) -> io::Result<(LinkIndex, String)> {
     if matches!(address, IpAddr::V6(address) if address.is_unicast_link_local()) {
         let reason = format!("expected a local address that routers forward, found {address}");
         return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
@@ -104,8 +107,8 @@ fn link_of(address: IpAddr, peer: IpAddr) -> io::Result<(LinkIndex, String)> {
     let failed = |error: netlink::route::RouteError| io::Error::other(error.to_string());
     let mut connection = Connection::open().map_err(failed)?;
     let addresses = connection.addresses().map_err(failed)?;
-    let found = addresses.iter().find(|found| found.network.addr() == address);
-    let found = found.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let links = connection.links().map_err(failed)?;
+    let found = address_in(&addresses, &links, address, vrf).ok_or(io::ErrorKind::AddrNotAvailable)?;
     if !found.network.contains(&peer) {
         let reason = format!(
             "expected a local address in a network with {peer}, found {}",
@@ -114,8 +117,7 @@ fn link_of(address: IpAddr, peer: IpAddr) -> io::Result<(LinkIndex, String)> {
         return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
     }
     let index = found.link;
-    let mut links = connection.links().map_err(failed)?.into_iter();
-    let link = links.find(|link| link.index == index);
+    let link = links.into_iter().find(|link| link.index == index);
     Ok((index, link.ok_or(io::ErrorKind::NotFound)?.name))
 }
 

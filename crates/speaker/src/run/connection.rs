@@ -15,10 +15,13 @@ use super::sockets::{self, SocketOptions};
 
 /// Capacity of the queue of messages to a peer, each of at most 4,096 bytes.
 pub(super) const MESSAGES_QUEUED_MAX: usize = 64;
-/// Time for a peer to read one message (RFC 9687): with a hold time of 0, nothing else detects a peer that hangs.
-const SEND_TIMEOUT: Duration = Duration::from_secs(90);
+/// Minimum time for a peer to read one message (RFC 9687, section 6).
+const SEND_TIMEOUT_MIN: Duration = Duration::from_secs(480);
 /// Time to send the last messages of a closed connection.
 const LAST_MESSAGES_TIMEOUT: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;
 
 /// Event of a connection.
 #[derive(Debug)]
@@ -48,8 +51,20 @@ impl Reports {
     }
 }
 
+/// Returns the time for a peer to read one message, which exceeds the hold time (RFC 9687, section 4.4). With a hold time of
+/// 0, nothing else detects a peer that hangs.
+pub(super) fn send_timeout(hold_seconds: u16) -> Duration {
+    let twice = Duration::from_secs(2 * u64::from(hold_seconds));
+    twice.max(SEND_TIMEOUT_MIN)
+}
+
 /// Opens a connection and serves it until its end.
-pub(super) async fn connect(options: SocketOptions, mut outgoing: mpsc::Receiver<Vec<u8>>, reports: Reports) {
+pub(super) async fn connect(
+    options: SocketOptions,
+    mut outgoing: mpsc::Receiver<Vec<u8>>,
+    reports: Reports,
+    send_timeout: Duration,
+) {
     let opened = async {
         let stream = sockets::connect(&options).await?;
         let local = sockets::local_addresses(stream.local_addr()?.ip(), &options)?;
@@ -63,7 +78,7 @@ pub(super) async fn connect(options: SocketOptions, mut outgoing: mpsc::Receiver
     match opened {
         Ok((stream, local)) => {
             if reports.send(ConnectionEvent::Connected(local)).await {
-                serve(stream, outgoing, reports).await;
+                serve(stream, outgoing, reports, send_timeout).await;
             }
         }
         Err(error) => {
@@ -73,11 +88,16 @@ pub(super) async fn connect(options: SocketOptions, mut outgoing: mpsc::Receiver
 }
 
 /// Serves an open connection until its end.
-pub(super) async fn serve(stream: TcpStream, outgoing: mpsc::Receiver<Vec<u8>>, reports: Reports) {
+pub(super) async fn serve(
+    stream: TcpStream,
+    outgoing: mpsc::Receiver<Vec<u8>>,
+    reports: Reports,
+    send_timeout: Duration,
+) {
     let (reader, writer) = stream.into_split();
     let reason = tokio::select! {
         reason = read(reader, &reports) => reason,
-        reason = write(writer, outgoing) => reason,
+        reason = write(writer, outgoing, send_timeout) => reason,
     };
     if let Some(reason) = reason {
         reports.send(ConnectionEvent::Closed(reason)).await;
@@ -98,12 +118,16 @@ async fn read(mut reader: OwnedReadHalf, reports: &Reports) -> Option<String> {
 }
 
 /// Writes messages until the session closes the connection or the peer does not read them.
-async fn write(mut writer: OwnedWriteHalf, mut outgoing: mpsc::Receiver<Vec<u8>>) -> Option<String> {
+async fn write(
+    mut writer: OwnedWriteHalf,
+    mut outgoing: mpsc::Receiver<Vec<u8>>,
+    send_timeout: Duration,
+) -> Option<String> {
     while let Some(message) = outgoing.recv().await {
         let limit = if outgoing.is_closed() {
             LAST_MESSAGES_TIMEOUT
         } else {
-            SEND_TIMEOUT
+            send_timeout
         };
         match timeout(limit, writer.write_all(&message)).await {
             Ok(Ok(())) => {}

@@ -5,6 +5,7 @@ mod bfd_echo;
 mod connection;
 mod inputs;
 mod listeners;
+mod local_links;
 mod passwords;
 mod router_discovery;
 mod session;

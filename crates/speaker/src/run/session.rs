@@ -61,6 +61,7 @@ impl Session {
             start,
             peer: Peer::new(settings.peer.clone(), fastrand::u64(..), now),
             socket: settings.socket.clone(),
+            send_timeout: connection::send_timeout(settings.peer.hold_seconds),
             outgoing: HashMap::new(),
             connections: JoinSet::new(),
             events,
@@ -142,6 +143,8 @@ struct Task {
     start: Instant,
     peer: Peer,
     socket: SocketOptions,
+    /// Time for the peer to read one message.
+    send_timeout: Duration,
     outgoing: HashMap<ConnectionId, Outgoing>,
     connections: JoinSet<()>,
     events: mpsc::Sender<(ConnectionId, ConnectionEvent)>,
@@ -214,7 +217,7 @@ impl Task {
             let reports = self.reports(id);
             self.outgoing.insert(id, outgoing);
             self.connections
-                .spawn(connection::serve(stream, messages, reports));
+                .spawn(connection::serve(stream, messages, reports, self.send_timeout));
         }
     }
 
@@ -270,8 +273,9 @@ impl Task {
                 let (outgoing, messages) = mpsc::channel(MESSAGES_QUEUED_MAX);
                 let reports = self.reports(id);
                 self.outgoing.insert(id, outgoing);
+                let socket = self.socket.clone();
                 self.connections
-                    .spawn(connection::connect(self.socket.clone(), messages, reports));
+                    .spawn(connection::connect(socket, messages, reports, self.send_timeout));
             }
             Action::Send(id, bytes) => {
                 let Some(outgoing) = self.outgoing.get(&id) else {

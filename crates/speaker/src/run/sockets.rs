@@ -10,6 +10,8 @@ use netlink::route::{Address, Connection};
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
+use super::local_links::address_in;
+
 /// TTL of packets to peers on other links, and of all packets with GTSM.
 const TTL_MAX: u8 = 255;
 /// Length of the queue of connections that were not accepted yet.
@@ -250,10 +252,10 @@ pub(crate) fn local_addresses(local: IpAddr, options: &SocketOptions) -> io::Res
             ..LocalAddresses::default()
         });
     }
-    let addresses = Connection::open()
-        .and_then(|mut connection| connection.addresses())
+    let (addresses, links) = Connection::open()
+        .and_then(|mut connection| Ok((connection.addresses()?, connection.links()?)))
         .map_err(|error| io::Error::other(error.to_string()))?;
-    let link = addresses.iter().find(|address| address.network.addr() == local);
+    let link = address_in(&addresses, &links, local, options.vrf.as_deref());
     let link = link.map(|address| address.link);
     let on_link = |address: &&Address| Some(address.link) == link && !address.is_tentative;
     let mut found = LocalAddresses::default();

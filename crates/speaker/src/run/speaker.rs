@@ -12,6 +12,7 @@ use bgp::session::{PeerSettings, PeerSystem, Stop};
 use client::Client;
 use client::WallClock;
 use client::events::{EventBatch, EventQueue, EventRecorder, EventText, ObjectReference};
+use netlink::clock::since_boot;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -39,6 +40,8 @@ const RESTART_SECONDS: u16 = 120;
 pub(super) struct Speaker {
     settings: Settings,
     start: Instant,
+    /// True if peers may have routes from before the last start of the host.
+    is_after_boot: bool,
     inputs: Inputs,
     listeners: Listeners,
     passwords: Passwords,
@@ -82,6 +85,7 @@ impl Speaker {
                 .as_deref()
                 .map(|namespace| StatusWriter::start(client, namespace)),
             start: Instant::now(),
+            is_after_boot: since_boot() < Duration::from_secs(RESTART_SECONDS.into()),
             listeners,
             bfd: Bfd::new(),
             routers: RouterDiscovery::new(),
@@ -302,6 +306,7 @@ impl Speaker {
                 is_passive: peer.is_passive,
                 families,
                 restart_seconds: peer.has_graceful_restart.then_some(RESTART_SECONDS),
+                is_after_boot: self.is_after_boot,
             },
             socket: SocketOptions {
                 remote,

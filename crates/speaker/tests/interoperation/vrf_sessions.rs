@@ -1,11 +1,13 @@
 //! Sessions with a router in a VRF of the node, as BIRD sees them. The router is outside of the VRF in its own namespace.
 
+use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::process::Command;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use netlink::route::{Connection, LinkChange, LinkIndex, LinkName, Master, NetworkNamespace};
+use netlink::self_addressed::SelfAddressedSocket;
 use serde_json::{Value, json};
 
 use crate::bird::Bird;
@@ -142,6 +144,39 @@ fn bird_accepts_a_session_from_a_vrf_with_md5_and_bfd() {
             (session.bfd.as_deref() == Some("up")).then_some(())
         });
         speaker.shut_down();
+    });
+}
+
+/// The forwarding of the router returns packets from an address of the VRF to the same address (BFD echo).
+#[test]
+fn router_returns_packets_from_a_vrf_to_its_sender() {
+    testbed::in_namespace(|| {
+        require();
+        let fixture = Fixture::start();
+        connect(&fixture);
+        let router = fixture.cluster.outside().expect("a router");
+        for name in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
+            let written = router.enter(|| testbed::write_sysctl(name, "1"));
+            written.expect("the namespace").expect("a kernel parameter");
+        }
+        let node = fixture.cluster.member("node-1").expect("a node");
+        let exchange = || {
+            let mut connection = Connection::open().expect("rtnetlink");
+            let link = index(&mut connection, LINK);
+            for (own, neighbour) in [("198.18.7.1", ROUTER), ("fd00:7::1", "fd00:7::2")] {
+                let [own, neighbour]: [IpAddr; 2] =
+                    [own, neighbour].map(|text| text.parse().expect("an address"));
+                let socket = SelfAddressedSocket::open(link, Some(VRF), own, 3785).expect("sockets");
+                let subject = format!("packets of {own} return");
+                let payload = testbed::wait_until(&subject, Duration::from_secs(20), || {
+                    // The first ones may precede the resolution of the neighbour.
+                    socket.send(neighbour, 50_000, b"token").ok();
+                    socket.receive().ok()
+                });
+                assert_eq!(payload, b"token");
+            }
+        };
+        node.enter(exchange).expect("the namespace");
     });
 }
 

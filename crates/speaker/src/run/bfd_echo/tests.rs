@@ -40,7 +40,7 @@ fn local_address_in_no_network_with_the_peer_has_no_path() {
 fn link_local_address_has_no_path() {
     let own = "fe80::1".parse().expect("an address");
     let peer = "fe80::2".parse().expect("an address");
-    let error = link_of(own, peer).expect_err("no path");
+    let error = link_of(own, peer, None).expect_err("no path");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("fe80::1"), "{error}");
 }
