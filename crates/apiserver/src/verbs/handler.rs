@@ -474,7 +474,7 @@ impl Handler {
         let written = tokio::spawn(writing).await;
         if changes_roles {
             // A client that has received the response finds the role applied.
-            self.access.authorizer.refresh();
+            self.access.authorizer.refresh_on_blocking_thread().await;
         }
         finished(written)
     }
