@@ -10,6 +10,11 @@ use crate::subject::Subject;
 use crate::views::Service;
 use crate::world::World;
 
+/// Maximum number of findings of one rule about a Service, unless the user names the Service. Each port can have one.
+const FINDINGS_OF_RULE_MAX: usize = 16;
+/// Maximum number of bytes of a message or an observation of such a finding. Both can quote lists of objects.
+const TEXT_BYTES_MAX: usize = 1_024;
+
 /// Services to examine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -157,12 +162,32 @@ fn of_service(
     of_nodes: &[Finding],
 ) -> Vec<Finding> {
     let subject = Subject::new(world, service, options.node.as_deref(), is_named);
-    let found: Vec<(&Rule, Finding)> = ALL
-        .iter()
-        .filter_map(|rule| Some((rule, rule.service?)))
-        .flat_map(|(rule, check)| check(&subject).into_iter().map(move |finding| (*rule, finding)))
-        .collect();
+    if !is_named && subject.is_oversized() {
+        return Vec::new();
+    }
+    let checks = ALL.iter().filter_map(|rule| Some((*rule, rule.service?)));
+    let mut found: Vec<(&Rule, Finding)> = Vec::new();
+    for (rule, check) in checks {
+        let findings = check(&subject).into_iter().map(|finding| (rule, finding));
+        if is_named {
+            found.extend(findings);
+        } else {
+            let bounded = findings.take(FINDINGS_OF_RULE_MAX);
+            found.extend(bounded.map(|(rule, finding)| (rule, shortened(finding))));
+        }
+    }
     without_consequences(found, of_nodes)
+}
+
+/// Shortens the message and the observations of a finding. The remedy stays, because it is a command.
+fn shortened(mut finding: Finding) -> Finding {
+    let texts = std::iter::once(&mut finding.message).chain(&mut finding.evidence);
+    for text in texts.filter(|text| text.len() > TEXT_BYTES_MAX) {
+        let mut ends = (0..=TEXT_BYTES_MAX).rev();
+        let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        *text = format!("{}…", &text[..end]);
+    }
+    finding
 }
 
 /// Findings about the objects that belong to no existing Service.
@@ -211,3 +236,6 @@ fn without_consequences(found: Vec<(&Rule, Finding)>, others: &[Finding]) -> Vec
         .map(|(_, finding)| finding)
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,14 @@ use std::cell::OnceCell;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::views::{EndpointSlice, Pod, Service, Workload};
+use crate::views::{EndpointSlice, Pod, Service, Workload, list};
 use crate::world::{COMPARED_PODS_MAX, World};
+
+/// Maximum number of ports of a Service, a Pod or a slice that rules compare with each other, unless the user names the
+/// Service.
+const PORTS_MAX: usize = 256;
+/// Maximum number of labels of a selector that rules compare with those of Pods, unless the user names the Service.
+const SELECTOR_MAX: usize = 256;
 
 /// A Service with the objects that most rules need.
 #[derive(Debug)]
@@ -34,6 +40,20 @@ impl<'w> Subject<'w> {
             selected: OnceCell::new(),
             slices: OnceCell::new(),
         }
+    }
+
+    /// Returns true if the Service, its Pods or its slices have so many ports or labels that rules do not compare them. A user
+    /// of one namespace could occupy the process that examines all Services, and fill its memory with findings.
+    pub(crate) fn is_oversized(&self) -> bool {
+        let has_many = |object: &Object, pointer| object.list(pointer).len() > PORTS_MAX;
+        let has_many_ports = |pod: &Pod<'_>| {
+            let ports = pod.containers().map(|container| list(container, "ports").len());
+            ports.sum::<usize>() > PORTS_MAX
+        };
+        has_many(self.service.0, "/spec/ports")
+            || self.service.selector().len() > SELECTOR_MAX
+            || self.slices().iter().any(|slice| has_many(slice.0, "/ports"))
+            || self.selected().iter().any(has_many_ports)
     }
 
     /// Returns the Pods that the selector matches, finished and terminating ones too. Empty without a selector and if

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::kind::Kind;
 use http::{HeaderMap, StatusCode};
 use store::Revision;
 
@@ -16,6 +17,7 @@ use crate::request::route::Target;
 use crate::request::verb::Verb;
 use crate::transport::request_body::RequestBody;
 use crate::transport::response::{self, ApiResponse, ResponsePermit};
+use crate::verbs::page::Page;
 use crate::verbs::printing::{self, IncludeObject};
 use crate::verbs::proxy::resource_metrics::{self, UsageReports};
 use crate::verbs::resource::{Outcome, Resources, deletion_warnings, scale_response};
@@ -72,7 +74,7 @@ impl Call {
         let form = self.form(kind)?;
         let options = ListOptions::read(&self.query)?;
         let page = resources.list(&self.target, &options).await?;
-        memory.reserve(printing::encoding_bytes(kind, &page, form), false)?;
+        reserve_encoding(Some(&mut memory), kind, &page, form)?;
         let pieces = printing::page(kind, page, form, self.include(form)?)?;
         Ok(response::pieces(pieces, form.encoding))
     }
@@ -124,11 +126,16 @@ impl Call {
         Ok(response::object(StatusCode::OK, bytes, form.encoding))
     }
 
-    /// Executes a write.
+    /// Executes a write. `memory` is the permit for the encoding of a deleted collection.
     ///
     /// # Errors
-    /// Invalid options or body, a refusal by admission or validation, a conflict, or a failure of the store.
-    pub(crate) async fn write(&self, resources: &Resources) -> Result<ApiResponse, Failure> {
+    /// Invalid options or body, a refusal by admission or validation, a conflict, no memory for the encoding, or a failure
+    /// of the store.
+    pub(crate) async fn write(
+        &self,
+        resources: &Resources,
+        memory: Option<ResponsePermit>,
+    ) -> Result<ApiResponse, Failure> {
         let (target, headers, body) = (&self.target, &self.headers, self.body.bytes());
         // Before the write: a client that receives an error assumes that nothing was written.
         let form = self.form(target.kind)?;
@@ -160,7 +167,7 @@ impl Call {
                 }
                 resources.delete(target, &options).await?
             }
-            _ => return self.delete_collection(resources, form).await,
+            _ => return self.delete_collection(resources, form, memory).await,
         };
         self.respond(outcome, form)
     }
@@ -176,7 +183,12 @@ impl Call {
         }
     }
 
-    async fn delete_collection(&self, resources: &Resources, form: Form) -> Result<ApiResponse, Failure> {
+    async fn delete_collection(
+        &self,
+        resources: &Resources,
+        form: Form,
+        mut memory: Option<ResponsePermit>,
+    ) -> Result<ApiResponse, Failure> {
         let body = self.body.bytes();
         let format = options_format(&self.headers, body)?;
         let options = DeleteOptions::read(&self.query, body, format)?;
@@ -185,8 +197,11 @@ impl Call {
         if selection.version.is_some_and(|version| version != Revision(0)) {
             selection.version_match = selection.version_match.or(Some(VersionMatch::Exact));
         }
+        let kind = self.target.kind;
+        let reserve = |page: &Page| reserve_encoding(memory.as_mut(), kind, page, form);
+        let requester = Some(&*self.requester);
         let page = resources
-            .delete_collection(&self.target, &options, &selection, Some(&self.requester))
+            .delete_collection(&self.target, &options, &selection, requester, reserve)
             .await?;
         let pieces = printing::page(self.target.kind, page, form, self.include(form)?)?;
         Ok(response::with_warnings(
@@ -232,4 +247,18 @@ impl Call {
     fn recorder(&self) -> Recorder<'_> {
         Recorder::new(self.audit_context.as_deref())
     }
+}
+
+/// Reserves the memory for the encoding of a list.
+fn reserve_encoding(
+    memory: Option<&mut ResponsePermit>,
+    kind: &Kind,
+    page: &Page,
+    form: Form,
+) -> Result<(), Failure> {
+    let Some(memory) = memory else {
+        return Ok(());
+    };
+    let bytes = printing::encoding_bytes(kind, page, form, memory.is_exempt())?;
+    memory.reserve(bytes, false)
 }

@@ -340,7 +340,7 @@ impl Handler {
             Verb::List => self.list(call, seat, flow).await,
             Verb::Watch => self.watch(&call, flow, revocation).await,
             _ if verb.is_read() => call.get(&self.resources).await,
-            _ => self.write(call, seat).await,
+            _ => self.write(call, seat, flow).await,
         }
     }
 }
@@ -459,17 +459,22 @@ impl Handler {
 
     /// Writes in a task of its own. If the client disconnects, the task continues and keeps its seat: an interrupted
     /// write would leave allocations without owner.
-    async fn write(&self, call: Call, seat: Seat) -> Result<ApiResponse, Failure> {
+    async fn write(&self, call: Call, seat: Seat, flow: Flow) -> Result<ApiResponse, Failure> {
         let resources = self.resources.clone();
+        // Other writes respond with one object.
+        let memory = match call.verb {
+            Verb::DeleteCollection => Some(self.responses.begin(flow.user, flow.reserve_access())?),
+            _ => None,
+        };
         let changes_roles = call.target.kind.group == api::rbac::GROUP;
         let writing = async move {
             let _seat = seat;
-            call.write(&resources).await
+            call.write(&resources, memory).await
         };
         let written = tokio::spawn(writing).await;
         if changes_roles {
             // A client that has received the response finds the role applied.
-            self.access.authorizer.refresh();
+            self.access.authorizer.refresh_on_blocking_thread().await;
         }
         finished(written)
     }

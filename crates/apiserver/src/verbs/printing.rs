@@ -119,20 +119,21 @@ pub(crate) fn encode(tree: &Value, definition: &str, encoding: Encoding) -> Resu
     match encoding {
         Encoding::Json => Ok(tree_bytes(tree)),
         Encoding::PrettyJson => Ok(format!("{tree:#}").into()),
-        Encoding::Yaml => {
-            let mut tree = tree.clone();
-            tree.sort_all_objects();
-            let text = serde_saphyr::to_string(&tree).map_err(|error| {
-                tracing::error!(%error, "object not encoded as YAML");
-                Failure::internal("the object cannot be encoded as YAML")
-            })?;
-            Ok(text.into())
-        }
+        Encoding::Yaml => encode_yaml(tree.clone()),
         Encoding::Protobuf => {
             let bytes = protobuf::write(tree, definition).ok_or_else(no_protobuf)?;
             Ok(bytes.into())
         }
     }
+}
+
+fn encode_yaml(mut tree: Value) -> Result<Bytes, Failure> {
+    tree.sort_all_objects();
+    let text = serde_saphyr::to_string(&tree).map_err(|error| {
+        tracing::error!(%error, "object not encoded as YAML");
+        Failure::internal("the object cannot be encoded as YAML")
+    })?;
+    Ok(text.into())
 }
 
 fn no_protobuf() -> Failure {
@@ -172,16 +173,41 @@ pub(crate) fn metadata_only(object: &Value, version: MetaVersion) -> Value {
 /// Memory of the tree of an object, as a multiple of its JSON.
 const TREE_FACTOR: usize = 10;
 
+/// Maximum number of bytes of the objects of a list whose trees are in memory at the same time: 320 MiB of trees.
+const TREES_BYTES_MAX: usize = 32 << 20;
+
 /// Returns the bytes that the encoding of a list needs, without those that it shares with the store.
-pub(crate) fn encoding_bytes(kind: &Kind, page: &Page, form: Form) -> usize {
+///
+/// # Errors
+/// 413 if the encoding needs the trees of all objects at once, and they are too large. Administrators (`is_exempt`) have
+/// no bound.
+pub(crate) fn encoding_bytes(
+    kind: &Kind,
+    page: &Page,
+    form: Form,
+    is_exempt: bool,
+) -> Result<usize, Failure> {
     if form.is_plain() && kind.is_stored_form() {
-        return 0;
+        return Ok(0);
     }
     let bytes = page.entries.iter().map(|entry| entry.value.len()).sum::<usize>();
     match form.encoding {
         // The tree of one object at a time.
-        Encoding::Protobuf => bytes,
-        Encoding::Json | Encoding::PrettyJson | Encoding::Yaml => bytes.saturating_mul(TREE_FACTOR),
+        Encoding::Protobuf | Encoding::Json => Ok(bytes),
+        Encoding::PrettyJson | Encoding::Yaml if bytes <= TREES_BYTES_MAX || is_exempt => {
+            Ok(bytes.saturating_mul(TREE_FACTOR))
+        }
+        Encoding::PrettyJson | Encoding::Yaml => {
+            let message = format!(
+                "the list has {bytes} bytes: expected at most {TREES_BYTES_MAX} in YAML or indented JSON; request JSON \
+                 without indentation by pretty=false, or pages by limit"
+            );
+            Err(Failure::new(
+                http::StatusCode::PAYLOAD_TOO_LARGE,
+                "RequestEntityTooLarge",
+                message,
+            ))
+        }
     }
 }
 
@@ -223,7 +249,7 @@ pub(crate) fn page(
         let bytes = protobuf::write_list(&list, items?.into_iter()).ok_or_else(no_protobuf)?;
         return Ok(vec![bytes.into()]);
     }
-    let convert = |bytes: Bytes| {
+    let convert = |bytes: Bytes| -> Result<Value, Failure> {
         let object = parse(&bytes)?;
         Ok(match form.representation {
             Representation::Objects => without_type(kind.of_stored(object)),
@@ -233,12 +259,44 @@ pub(crate) fn page(
             Representation::Table => row(kind, object, include, form.meta_version),
         })
     };
-    let items: Result<Vec<Value>, Failure> = values.map(convert).collect();
-    match form.representation {
-        Representation::Table => list = table_of(kind, items?, metadata, form.meta_version),
-        _ => list["items"] = items?.into(),
+    let field = match form.representation {
+        Representation::Table => {
+            list = table_of(kind, Vec::new(), metadata, form.meta_version);
+            "rows"
+        }
+        _ => "items",
+    };
+    // The last field, so that the text of the list ends with it.
+    list[field] = Value::Array(Vec::new());
+    let items = values.map(convert);
+    if form.encoding == Encoding::Json {
+        return Ok(vec![json_list(&list, items)?]);
     }
-    Ok(vec![encode(&list, "", form.encoding)?])
+    list[field] = Value::Array(items.collect::<Result<_, Failure>>()?);
+    let encoded = match form.encoding {
+        Encoding::Yaml => encode_yaml(list)?,
+        encoding => encode(&list, "", encoding)?,
+    };
+    Ok(vec![encoded])
+}
+
+/// Encodes a list as JSON, with the tree of one item at a time. The empty list of items ends the text of `list`.
+fn json_list(list: &Value, items: impl Iterator<Item = Result<Value, Failure>>) -> Result<Bytes, Failure> {
+    const END: &str = "]}";
+    let text = list.to_string();
+    let Some(head) = text.strip_suffix(END) else {
+        tracing::error!("list does not end with its items");
+        return Err(Failure::internal("the list cannot be encoded"));
+    };
+    let mut encoded = head.to_owned();
+    for (index, item) in items.enumerate() {
+        if index > 0 {
+            encoded.push(',');
+        }
+        encoded.push_str(&item?.to_string());
+    }
+    encoded.push_str(END);
+    Ok(encoded.into())
 }
 
 /// Returns a list item. Items have no type: the list has it for all.

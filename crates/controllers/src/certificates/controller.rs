@@ -27,6 +27,22 @@ pub(super) enum Job {
     Remove(Box<CertificateSigningRequest>),
 }
 
+/// Sender and name of a request. The senders are tenants: many requests of one node do not delay those of others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct RequestKey {
+    sender: String,
+    name: String,
+}
+
+impl RequestKey {
+    fn of(request: &CertificateSigningRequest) -> Self {
+        Self {
+            sender: request.spec.username.clone(),
+            name: request.metadata.name.clone(),
+        }
+    }
+}
+
 /// The result of a job.
 #[derive(Debug)]
 pub(super) enum JobOutput {
@@ -57,16 +73,22 @@ impl CertificateController {
 
 impl Reconciler for CertificateController {
     type Change = Event<CertificateSigningRequest>;
-    type Key = String;
+    type Key = RequestKey;
     type Job = Job;
     type Output = JobOutput;
     /// Maximum number of concurrent jobs: upstream's number of workers.
     const CONCURRENT_JOBS_MAX: usize = 5;
+    /// A request for an address that its Node does not report is decided again and again.
+    const TENANT_JOBS_MAX: usize = 3;
 
-    fn apply_change(&mut self, change: Self::Change, queue: &mut Queue<String>, now: Instant) {
+    fn tenant(key: &RequestKey) -> &str {
+        &key.sender
+    }
+
+    fn apply_change(&mut self, change: Self::Change, queue: &mut Queue<RequestKey>, now: Instant) {
         match change {
             Event::Applied(request) => {
-                queue.add(request.metadata.name.clone(), now);
+                queue.add(RequestKey::of(&request), now);
                 self.requests.insert(request.metadata.name.clone(), request);
             }
             Event::Deleted(key) => {
@@ -81,8 +103,8 @@ impl Reconciler for CertificateController {
         self.is_synced
     }
 
-    fn reconcile(&mut self, name: &String, _: Instant) -> Action<Job> {
-        let Some(request) = self.requests.get(name) else {
+    fn reconcile(&mut self, key: &RequestKey, _: Instant) -> Action<Job> {
+        let Some(request) = self.requests.get(&key.name) else {
             return Action::Done;
         };
         if request.metadata.deletion_timestamp.is_some() {
@@ -115,9 +137,18 @@ impl Reconciler for CertificateController {
         }
     }
 
-    fn on_success(&mut self, name: &String, output: JobOutput, queue: &mut Queue<String>, now: Instant) {
+    fn on_success(
+        &mut self,
+        key: &RequestKey,
+        output: JobOutput,
+        queue: &mut Queue<RequestKey>,
+        now: Instant,
+    ) {
         if let JobOutput::Undecided(pause) = output {
-            queue.add_at(name.clone(), now + pause);
+            queue.add_at(key.clone(), now + pause);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,10 +32,12 @@ pub fn retention(object: &CertificateSigningRequest, now: Timestamp) -> Retentio
     let is_answered = !object.status.certificate.is_empty()
         || object.condition(DENIED).is_some()
         || object.condition(FAILED).is_some();
-    let mut end = match decided {
-        Some(time) if is_answered => time + DECIDED_RETENTION,
-        _ => created + PENDING_RETENTION,
+    let (since, retained) = match decided {
+        Some(time) if is_answered => (time, DECIDED_RETENTION),
+        _ => (created, PENDING_RETENTION),
     };
+    // Approvers choose the times of conditions.
+    let mut end = since.checked_add(retained).unwrap_or(Timestamp::MAX);
     if let Some(expiry) = expiry(&object.status.certificate) {
         end = end.min(expiry);
     }

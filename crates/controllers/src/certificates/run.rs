@@ -8,7 +8,7 @@ use reconcile::watches;
 
 use super::Settings;
 use super::approval::{approve, sign};
-use super::controller::{CertificateController, Job, JobOutput};
+use super::controller::{CertificateController, Job, JobOutput, RequestKey};
 use crate::api_requests::delete;
 use crate::environment::Environment;
 use crate::selection::Controller;
@@ -26,7 +26,7 @@ pub async fn run(environment: Environment, settings: Settings, shutdown: impl Fu
     let queue_metrics = environment
         .metrics
         .register_queue(Controller::CertificateApproving.queue_name());
-    let run_job = |_: String, job: Job| {
+    let run_job = |_: RequestKey, job: Job| {
         let (environment, settings) = (environment.clone(), settings.clone());
         async move {
             match job {

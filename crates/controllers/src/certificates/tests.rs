@@ -570,3 +570,16 @@ fn requests_expire_after_their_retention() {
     object.status.conditions[0].kind = condition::APPROVED.to_owned();
     assert!(matches!(hours(&object, 2), Retention::Remaining(_)));
 }
+
+#[test]
+fn request_with_a_decision_at_the_end_of_time_is_retained() {
+    let mut object = CertificateSigningRequest::default();
+    object.status.conditions.push(CertificateSigningRequestCondition {
+        kind: condition::DENIED.to_owned(),
+        status: "True".to_owned(),
+        last_update_time: Some(Timestamp::MAX.to_string()),
+        ..CertificateSigningRequestCondition::default()
+    });
+    let left = retention(&object, Timestamp::UNIX_EPOCH);
+    assert!(matches!(left, Retention::Remaining(_)), "{left:?}");
+}

@@ -62,6 +62,8 @@ impl Reconciler for GarbageCollector {
     type Output = ();
     /// Maximum number of concurrent jobs: the default of upstream's `--concurrent-gc-syncs`.
     const CONCURRENT_JOBS_MAX: usize = 20;
+    /// Each of the thousands of owners that an object can name is read.
+    const TENANT_JOBS_MAX: usize = Self::CONCURRENT_JOBS_MAX / 2;
 
     fn tenant(location: &ObjectLocation) -> &str {
         &location.key.namespace

@@ -1,5 +1,7 @@
 //! Collection of a candidate: reads of the object and its owners, the decision, and its writes.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use api::object::{ObjectMeta, OwnerReference};
 use client::{Client, ClientError, JSON, MERGE_PATCH};
 use http::Method;
@@ -23,10 +25,17 @@ pub(super) async fn collect(
         // The object is deleted or replaced; the watch will report it.
         return Ok(());
     };
-    let mut owner_states = Vec::with_capacity(meta.owner_references.len());
-    for owner in &meta.owner_references {
-        owner_states.push(owner_state(client, location, candidate, owner).await?);
+    let mut found = FoundOwners::new();
+    for owner in owners_to_read(location, candidate, &meta.owner_references) {
+        if let Some(meta) = read(client, &owner).await? {
+            let phase = Phase::of(&meta);
+            found.insert(owner, (meta.uid, phase));
+        }
     }
+    let owners = meta.owner_references.iter();
+    let owner_states: Vec<OwnerState> = owners
+        .map(|owner| owner_state(location, candidate, &found, owner))
+        .collect();
     let decision = decide(&meta, &owner_states, &candidate.dependents);
     if decision != Decision::Leave {
         tracing::debug!(kind = ?location.kind, object = %location.key, ?decision, "garbage collection decided");
@@ -53,25 +62,40 @@ pub(super) async fn collect(
     }
 }
 
-/// Returns the state of an owner; reads it unless the graph marks it as solid.
-async fn owner_state(
-    client: &Client,
+/// UIDs and phases of the owners that exist.
+type FoundOwners = HashMap<ObjectLocation, (String, Phase)>;
+
+/// Returns the locations of the owners that the graph does not mark as solid. Each is read once: an object can name one
+/// location under thousands of UIDs.
+fn owners_to_read(
     location: &ObjectLocation,
     candidate: &Candidate,
+    owners: &[OwnerReference],
+) -> BTreeSet<ObjectLocation> {
+    let unknown = owners
+        .iter()
+        .filter(|owner| !candidate.solid_owners.contains(&owner.uid));
+    unknown.filter_map(|owner| location.of_owner(owner)).collect()
+}
+
+/// Returns the state of an owner.
+fn owner_state(
+    location: &ObjectLocation,
+    candidate: &Candidate,
+    found: &FoundOwners,
     owner: &OwnerReference,
-) -> Result<OwnerState, ClientError> {
+) -> OwnerState {
     let Some(owner_location) = location.of_owner(owner) else {
-        return Ok(OwnerState::Solid);
+        return OwnerState::Solid;
     };
     if candidate.solid_owners.contains(&owner.uid) {
-        return Ok(OwnerState::Solid);
+        return OwnerState::Solid;
     }
-    let found = read(client, &owner_location).await?;
-    Ok(match found.filter(|meta| meta.uid == owner.uid) {
+    match found.get(&owner_location).filter(|(uid, _)| *uid == owner.uid) {
         None => OwnerState::Dangling,
-        Some(meta) if Phase::of(&meta) == Phase::Foreground => OwnerState::Waiting,
+        Some((_, Phase::Foreground)) => OwnerState::Waiting,
         Some(_) => OwnerState::Solid,
-    })
+    }
 }
 
 /// Reads the metadata of the object at a location.
@@ -117,8 +141,9 @@ async fn remove_references(
     meta: &ObjectMeta,
     uids: &[String],
 ) -> Result<(), ClientError> {
+    let lost: HashSet<&String> = uids.iter().collect();
     let owners = meta.owner_references.iter();
-    let kept: Vec<&OwnerReference> = owners.filter(|owner| !uids.contains(&owner.uid)).collect();
+    let kept: Vec<&OwnerReference> = owners.filter(|owner| !lost.contains(&owner.uid)).collect();
     patch(client, location, meta, "ownerReferences", json!(kept)).await?;
     Ok(())
 }
@@ -184,3 +209,6 @@ async fn delete(
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

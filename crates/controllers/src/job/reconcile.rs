@@ -78,7 +78,7 @@ fn expire(job: &Job, finished: Timestamp, now: Timestamp) -> Decision {
 
 /// Returns the time until `seconds` after `since`; `None` if it has passed.
 fn remaining(since: Timestamp, seconds: i64, now: Timestamp) -> Option<Duration> {
-    let left = SignedDuration::from_secs(seconds) - now.duration_since(since);
+    let left = SignedDuration::from_secs(seconds).saturating_sub(now.duration_since(since));
     Duration::try_from(left).ok().filter(|left| !left.is_zero())
 }
 

@@ -127,6 +127,16 @@ fn deadline_ends_running_pods() {
     assert_eq!(model.counted("failed"), 1);
 }
 
+/// The clock of the controller that started the Job can be ahead.
+#[test]
+fn longest_deadline_of_a_job_that_starts_later_does_not_panic() {
+    let mut model = model(json!({"activeDeadlineSeconds": i64::MAX}));
+    model.reconcile_until_idle::<Job>();
+    model.now -= SignedDuration::from_secs(5);
+    model.reconcile_until_idle::<Job>();
+    assert!(model.decision::<Job>().requeue_after.is_some());
+}
+
 #[test]
 fn deleted_pods_that_succeeded_are_counted() {
     let mut model = model(json!({"completions": 2, "parallelism": 1}));

@@ -1,5 +1,7 @@
 //! PTL-0006: the target port is not a port of the containers.
 
+use std::collections::HashSet;
+
 use super::{selector_matches_other_app, service_terminating};
 use crate::facts::listeners;
 use crate::facts::similar_names::is_similar;
@@ -36,13 +38,47 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(pod) = subject.active().next().filter(|_| !is_of_members) else {
         return Vec::new();
     };
+    let targets = Targets::of(subject, pod);
     let ports = service.ports().into_iter();
-    ports.filter_map(|port| check_port(subject, pod, port)).collect()
+    ports
+        .filter_map(|port| check_port(subject, pod, &targets, port))
+        .collect()
+}
+
+/// Targets of the Services that select a Pod, with their protocols.
+#[derive(Default)]
+struct Targets<'w> {
+    numbers: HashSet<(&'w str, u16)>,
+    names: HashSet<(&'w str, &'w str)>,
+}
+
+impl<'w> Targets<'w> {
+    fn of(subject: &Subject<'w>, pod: Pod<'w>) -> Self {
+        let mut targets = Self::default();
+        let services = subject.world.services_selecting(pod).into_iter();
+        for port in services.flat_map(|service| service.ports()) {
+            match port.target {
+                Target::Number(number) => targets.numbers.insert((port.protocol, number)),
+                Target::Name(name) => targets.names.insert((port.protocol, name)),
+            };
+        }
+        targets
+    }
+
+    fn include(&self, declared: &ContainerPort<'w>) -> bool {
+        self.numbers.contains(&(declared.protocol, declared.number))
+            || self.names.contains(&(declared.protocol, declared.name))
+    }
 }
 
 /// Declarations are optional. A target that no container declares is a fault in two cases. The Pods declare a port
 /// that no Service uses, or the Service reaches none of the declared ports. Ports for metrics are often not declared.
-fn check_port(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Option<Finding> {
+fn check_port<'w>(
+    subject: &Subject<'w>,
+    pod: Pod<'w>,
+    targets: &Targets<'w>,
+    port: Port<'w>,
+) -> Option<Finding> {
     let Target::Number(number) = port.target else {
         return None;
     };
@@ -58,7 +94,7 @@ fn check_port(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Option<Fin
     candidates.retain(|declared| declared.protocol == port.protocol && !is_side_port(declared.name));
     let (used, free): (Vec<_>, Vec<_>) = candidates
         .into_iter()
-        .partition(|declared| is_target(subject, pod, declared));
+        .partition(|declared| targets.include(declared));
     let is_metrics = port.name.contains(METRICS) || subject.service.name.contains(METRICS);
     let is_reached = reaches_declared_port(subject, pod);
     let mut candidates = if free.is_empty() && !is_metrics && !is_reached {
@@ -150,16 +186,4 @@ fn reaches_declared_port(subject: &Subject<'_>, pod: Pod<'_>) -> bool {
     targets
         .into_iter()
         .any(|number| declared.iter().any(|port| port.number == number))
-}
-
-/// Returns true if a Service that selects the Pod has this container port as a target, with its protocol.
-fn is_target(subject: &Subject<'_>, pod: Pod<'_>, declared: &ContainerPort<'_>) -> bool {
-    let services = subject.world.services_selecting(pod).into_iter();
-    services
-        .flat_map(|service| service.ports())
-        .filter(|port| port.protocol == declared.protocol)
-        .any(|port| match port.target {
-            Target::Number(number) => number == declared.number,
-            Target::Name(name) => name == declared.name,
-        })
 }

@@ -10,9 +10,9 @@
 //!   The certificate is valid if it was signed at [`CERTIFICATES_SINCE`] or later, or if the Node has no such
 //!   annotation. If the node joined with incarnations ([`INCARNATION`]), only certificates that an administrator issued
 //!   may lack one.
-//! - The Node does not exist. Only a certificate that an administrator issued is valid, for one hour. With it the
-//!   agent can register the Node. `portolan kubeconfig` and `portolan up` issue such certificates;
-//!   CertificateSigningRequests cannot.
+//! - The Node does not exist, or is deleted and waits for the garbage collector only. Only a certificate that an
+//!   administrator issued is valid, for one hour. With it the agent can register the Node. `portolan kubeconfig` and
+//!   `portolan up` issue such certificates; CertificateSigningRequests cannot.
 //!
 //! No certificate is valid after its expiration, also on a connection that was opened before.
 
@@ -33,6 +33,8 @@ use super::Identity;
 pub(crate) const ISSUED_BY_ADMINISTRATOR: &str = "portolan:by-hand";
 /// Period in which a certificate that an administrator issued is valid without a Node.
 const REGISTRATION_SECONDS: i64 = 3_600;
+/// Finalizers of the garbage collector.
+const COLLECTOR_FINALIZERS: [&str; 2] = ["foregroundDeletion", "orphan"];
 /// Tolerated clock difference between signers, for certificates and Nodes without an incarnation.
 const CLOCK_TOLERANCE_SECONDS: i64 = 30;
 
@@ -129,10 +131,19 @@ struct StoredNode {
 
 /// Metadata of a stored Node.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct StoredMetadata {
     uid: String,
     annotations: Option<HashMap<String, String>>,
+    deletion_timestamp: Option<String>,
+    finalizers: Option<Vec<String>>,
+}
+
+/// Returns true if a Node is deleted and waits for the garbage collector only. Any user can delay the collector, by an object
+/// that names the Node as its owner. While other finalizers remain, the agent ends the Pods of the Node.
+pub(super) fn is_removed(is_deleted: bool, finalizers: &[String]) -> bool {
+    let mut finalizers = finalizers.iter();
+    is_deleted && finalizers.all(|name| COLLECTOR_FINALIZERS.contains(&name.as_str()))
 }
 
 /// Checks the client certificate of an identity. Certificates that do not belong to a node are valid until they
@@ -148,8 +159,11 @@ pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Resul
         return Ok(());
     };
     let node = node_identity.node_name.to_owned();
-    let entry = kind::find("", "v1", "nodes").and_then(|nodes| index.get(&nodes.store_key("", &node)));
-    let Some(entry) = entry else {
+    let metadata = match metadata_of(&node, index) {
+        Ok(metadata) => metadata,
+        Err(source) => return Err(Rejection::Unreadable { node, source }),
+    };
+    let Some(metadata) = metadata else {
         let may_register = certificate.is_issued_by_administrator
             && now.as_second() - certificate.signed_at_seconds <= REGISTRATION_SECONDS;
         return if may_register {
@@ -158,15 +172,11 @@ pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Resul
             Err(Rejection::NoNode(node))
         };
     };
-    let stored: StoredNode = match serde_json::from_slice(&entry.value) {
-        Ok(stored) => stored,
-        Err(source) => return Err(Rejection::Unreadable { node, source }),
-    };
-    let annotations = stored.metadata.annotations.unwrap_or_default();
+    let annotations = metadata.annotations.unwrap_or_default();
     let joined_by = annotations.get(INCARNATION);
     let tolerance_seconds = match (&certificate.incarnation, joined_by) {
         (Some(incarnation), _) => {
-            let current = Incarnation::new(&stored.metadata.uid, joined_by.map_or("", String::as_str));
+            let current = Incarnation::new(&metadata.uid, joined_by.map_or("", String::as_str));
             return if *incarnation == current {
                 Ok(())
             } else {
@@ -189,6 +199,18 @@ pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Resul
             since: since.clone(),
         }),
     }
+}
+
+/// Returns the metadata of a Node that is not removed.
+fn metadata_of(node: &str, index: &Index) -> Result<Option<StoredMetadata>, serde_json::Error> {
+    let entry = kind::find("", "v1", "nodes").and_then(|nodes| index.get(&nodes.store_key("", node)));
+    let Some(entry) = entry else {
+        return Ok(None);
+    };
+    let StoredNode { metadata } = serde_json::from_slice(&entry.value)?;
+    let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+    let is_removed = is_removed(metadata.deletion_timestamp.is_some(), finalizers);
+    Ok((!is_removed).then_some(metadata))
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 //! The announcers elect the node that serves a Service, and do not report the result to the API server. Therefore the
 //! edges of all nodes may read the Secrets of all these Services.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use api::certificates::{NodeIdentity, NodePart};
 use api::edge_secret::{
@@ -31,6 +31,10 @@ pub(super) const OTHER_EDGES: [&str; 3] = [
     "system:serviceaccount:kube-system:portolan-edge",
     "system:serviceaccount:kube-system:portolan-load-balancer",
 ];
+
+/// Maximum number of Secrets that one object makes readable. The edge uses fewer: an annotation names at most 100 Secrets,
+/// and a class uses at most 1,000 of a namespace.
+const SECRETS_MAX: usize = 10_000;
 
 /// Returns true if the user is an edge and may make the request.
 pub(super) fn is_allowed(attributes: &Attributes<'_>, index: &Index, secrets: &Secrets) -> bool {
@@ -68,16 +72,15 @@ pub(super) struct Secrets(Mutex<References>);
 /// References from Services and Ingresses to Secrets, in both directions.
 #[derive(Default)]
 struct References {
-    /// Secrets of each object, by its store key. The size of the object bounds their number.
-    secrets: HashMap<String, Vec<Key>>,
-    /// Objects that reference a Secret, by store key.
-    services: HashMap<Key, HashMap<String, Reference>>,
+    /// Secrets of each object, by its store key, at most [`SECRETS_MAX`].
+    secrets: HashMap<Arc<str>, Vec<Key>>,
+    /// Objects that reference a Secret, by store key. The Secrets of an object share its key and its reference.
+    services: HashMap<Key, HashMap<Arc<str>, Arc<Reference>>>,
     /// Watches on Services and Ingresses since the last refresh; empty before the first list.
     watches: Vec<Watch>,
 }
 
 /// Object that references a Secret.
-#[derive(Clone)]
 struct Reference {
     namespace: String,
     /// Class of an Ingress; `None` for a Service.
@@ -88,20 +91,20 @@ impl Secrets {
     /// Returns true if an object that may use the Secret references it.
     fn is_referenced(&self, index: &Index, namespace: &str, name: &str) -> bool {
         let key = (namespace.to_owned(), name.to_owned());
-        let references: Vec<Reference> = {
+        let references: Vec<Arc<Reference>> = {
             let mut references = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(error) = references.refresh(index) {
                 tracing::error!(%error, "Services and Ingresses not read; edges may read no Secrets");
                 return false;
             }
             let objects = references.services.get(&key).into_iter().flatten();
-            objects.map(|(_, reference)| reference.clone()).collect()
+            objects.map(|(_, reference)| Arc::clone(reference)).collect()
         };
         let served = references.into_iter().filter(|reference| {
             let class = reference.class.as_deref();
             class.is_none_or(|class| is_own_class(index, class))
         });
-        let namespaces: BTreeSet<String> = served.map(|reference| reference.namespace).collect();
+        let namespaces: BTreeSet<String> = served.map(|reference| reference.namespace.clone()).collect();
         if namespaces.is_empty() || namespaces.contains(namespace) {
             return !namespaces.is_empty();
         }
@@ -183,23 +186,25 @@ impl References {
             return;
         };
         let class = ingress_class(store_key, &object);
-        let secrets = match class {
+        let mut secrets = match class {
             Some(_) => ingress_references(&object),
             None => edge_references(&object),
         };
+        let mut distinct = HashSet::new();
+        secrets.retain(|secret| distinct.len() < SECRETS_MAX && distinct.insert(secret.clone()));
         if secrets.is_empty() {
             return;
         }
-        let namespace = text(child(&object, "metadata"), "namespace");
+        let reference = Arc::new(Reference {
+            namespace: text(child(&object, "metadata"), "namespace").to_owned(),
+            class: class.map(str::to_owned),
+        });
+        let store_key: Arc<str> = store_key.into();
         for secret in &secrets {
             let objects = self.services.entry(secret.clone()).or_default();
-            let reference = Reference {
-                namespace: namespace.to_owned(),
-                class: class.map(str::to_owned),
-            };
-            objects.insert(store_key.to_owned(), reference);
+            objects.insert(Arc::clone(&store_key), Arc::clone(&reference));
         }
-        self.secrets.insert(store_key.to_owned(), secrets);
+        self.secrets.insert(store_key, secrets);
     }
 
     fn remove(&mut self, store_key: &str) {

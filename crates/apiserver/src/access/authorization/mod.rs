@@ -201,6 +201,15 @@ impl Authorizer {
         self.policy.load_full()
     }
 
+    /// Applies changed roles and bindings as [`Authorizer::refresh`], on a thread for blocking work. With hundreds of thousands
+    /// of subjects it takes a second, and concurrent calls wait for each other. The threads of other requests must not wait.
+    pub(crate) async fn refresh_on_blocking_thread(self: &Arc<Self>) {
+        let authorizer = Arc::clone(self);
+        if let Err(error) = tokio::task::spawn_blocking(move || authorizer.refresh()).await {
+            tracing::error!(%error, "changed roles not applied; the previous policy applies");
+        }
+    }
+
     /// Applies changed roles and bindings. It runs after each write of a role or binding, so that it is effective for
     /// the writer's next request. Writes of other servers cause it, too.
     pub(crate) fn refresh(&self) {

@@ -203,19 +203,20 @@ pub(crate) async fn follow(resources: Arc<Resources>, mut shutdown: Shutdown) {
     let index = resources.store.index();
     let mut pods_interval = tokio::time::interval(PODS_REFRESH_INTERVAL);
     pods_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let authorizer = &resources.admission.authorizer;
     loop {
-        resources.admission.authorizer.refresh();
+        authorizer.refresh_on_blocking_thread().await;
         let Ok(mut watch) = index.watch(&format!("/{GROUP}/"), index.revision()) else {
             continue;
         };
         // A change may have been written before the watch began.
-        resources.admission.authorizer.refresh();
+        authorizer.refresh_on_blocking_thread().await;
         loop {
             tokio::select! {
                 () = shutdown.requested() => return,
-                _ = pods_interval.tick() => resources.admission.authorizer.refresh_nodes(),
+                _ = pods_interval.tick() => authorizer.refresh_nodes(),
                 event = watch.next() => match event {
-                    Ok(_) => resources.admission.authorizer.refresh(),
+                    Ok(_) => authorizer.refresh_on_blocking_thread().await,
                     Err(StoreError::Lagged { .. }) => break,
                     Err(error) => return tracing::error!(%error, "watch on roles and bindings ended"),
                 }

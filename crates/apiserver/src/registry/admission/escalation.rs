@@ -1,5 +1,5 @@
 //! Prevention of privilege escalation: a user grants only permissions that it holds, unless it may `escalate` the
-//! role or `bind` it.
+//! role or `bind` it. An aggregated ClusterRole can gather any permission, so it requires all of them.
 
 use api::kind::{self, Kind};
 use api::rbac::{Action, GROUP, PolicyRule, compact, uncovered};
@@ -11,6 +11,9 @@ use super::Attempt;
 use crate::access::authentication::Identity;
 use crate::access::authorization::{Attributes, AuthorizationDecision, Authorizer};
 use crate::failure::Failure;
+
+/// Refusal of an aggregated ClusterRole, as upstream.
+const AGGREGATION_REFUSED: &str = "must have cluster-admin privileges to use the aggregationRule";
 
 /// Refuses a role or binding that grants more than the requester holds.
 pub(super) fn admit(
@@ -40,10 +43,15 @@ pub(super) fn admit(
         let decision = authorizer.decide(&Attributes::new(requester, namespace, action));
         matches!(decision, AuthorizationDecision::Allowed(_))
     };
+    let name = text(child(object, "metadata"), "name");
     let rules = match kind.kind {
         "Role" | "ClusterRole" => {
             if may("escalate", kind.plural, attempt.target.name()) {
                 return Ok(());
+            }
+            let aggregates = is_aggregated(object) || attempt.stored.is_some_and(is_aggregated);
+            if aggregates && confirm(authorizer, requester, namespace, &all_rights()).is_err() {
+                return Err(Failure::forbidden(kind, name, AGGREGATION_REFUSED));
             }
             read_rules(object)
         }
@@ -63,9 +71,32 @@ pub(super) fn admit(
             read_rules(&serde_json::from_slice(&entry.value).unwrap_or_default())
         }
     };
-    let name = text(child(object, "metadata"), "name");
     confirm(authorizer, requester, namespace, &rules)
         .map_err(|message| Failure::forbidden(kind, name, &message))
+}
+
+/// Returns true if a controller gathers the rules of a ClusterRole. Portolan has none, but kube-controller-manager may
+/// run with the same objects.
+fn is_aggregated(role: &Value) -> bool {
+    !items(child(role, "aggregationRule"), "clusterRoleSelectors").is_empty()
+}
+
+/// Returns all rights.
+fn all_rights() -> [PolicyRule; 2] {
+    let all = || vec!["*".to_owned()];
+    [
+        PolicyRule {
+            verbs: all(),
+            api_groups: all(),
+            resources: all(),
+            ..PolicyRule::default()
+        },
+        PolicyRule {
+            verbs: all(),
+            non_resource_urls: all(),
+            ..PolicyRule::default()
+        },
+    ]
 }
 
 /// Returns the kind of role that a binding references.

@@ -173,7 +173,7 @@ async fn delete_all(
         ..DeleteOptions::default()
     };
     match resources
-        .delete_collection(&collection, &options, &everything, None)
+        .delete_collection(&collection, &options, &everything, None, |_| Ok(()))
         .await
     {
         Ok(page) if page.entries.is_empty() => return Ok(Vec::new()),

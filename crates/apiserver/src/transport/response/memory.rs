@@ -100,6 +100,11 @@ impl ResponsePermit {
         self.grow(u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX))
     }
 
+    /// Returns true if the user has no limit.
+    pub(crate) fn is_exempt(&self) -> bool {
+        self.access == ReserveAccess::Exempt
+    }
+
     /// Grows the permit to this size, or to the largest one.
     fn grow(&mut self, kib: u32) -> Result<(), Failure> {
         let Some((mut pool, kib_max)) = self.memory.pool(self.access) else {

@@ -58,12 +58,31 @@ fn lists_that_are_not_plain_need_memory() {
             encoding,
             ..Form::PLAIN
         };
-        encoding_bytes(services, &page_of(&[b' '; 100]), form)
+        encoding_bytes(services, &page_of(&[b' '; 100]), form, false).unwrap()
     };
     assert_eq!(bytes(Representation::Objects, Encoding::Json), 0);
     assert_eq!(bytes(Representation::Objects, Encoding::Protobuf), 100);
     assert_eq!(bytes(Representation::Objects, Encoding::Yaml), 1_000);
-    assert_eq!(bytes(Representation::Table, Encoding::Json), 1_000);
+    assert_eq!(bytes(Representation::Table, Encoding::Json), 100);
+}
+
+#[test]
+fn large_lists_are_not_encoded_as_one_tree() {
+    let services = find("", "v1", "services").unwrap();
+    let page = page_of(vec![b' '; TREES_BYTES_MAX + 1].leak());
+    let code = |encoding, is_exempt| {
+        let form = Form {
+            encoding,
+            ..Form::PLAIN
+        };
+        let bytes = encoding_bytes(services, &page, form, is_exempt);
+        bytes.map_or_else(|failure| failure.code().as_u16(), |_| 200)
+    };
+    for encoding in [Encoding::Yaml, Encoding::PrettyJson] {
+        assert_eq!(code(encoding, false), 413);
+        assert_eq!(code(encoding, true), 200);
+    }
+    assert_eq!(code(Encoding::Protobuf, false), 200);
 }
 
 #[test]

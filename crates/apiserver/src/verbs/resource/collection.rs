@@ -9,15 +9,18 @@ use crate::verbs::page::Page;
 
 impl Resources {
     /// Deletes the selected objects and returns them as they were. Objects that were deleted concurrently are
-    /// skipped. Admission is skipped without a requester, which means the server itself.
+    /// skipped. Admission is skipped without a requester, which means the server itself. `reserve` reserves the memory of the
+    /// response before the first deletion.
     pub(crate) async fn delete_collection(
         &self,
         target: &Target,
         options: &DeleteOptions,
         selection: &ListOptions,
         requester: Option<&Identity>,
+        reserve: impl FnOnce(&Page) -> Result<(), Failure>,
     ) -> Result<Page, Failure> {
         let page = self.list(target, selection).await?;
+        reserve(&page)?;
         for entry in &page.entries {
             let one = Target::at_key(target.kind, &entry.key);
             if let Some(requester) = requester {

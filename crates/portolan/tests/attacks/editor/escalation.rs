@@ -91,8 +91,12 @@ async fn aggregation_grants_no_rights() {
     let ann = access::with_certificate(&api, "ann", "");
     let aggregated = json!({"metadata": {"name": "all"},
         "aggregationRule": {"clusterRoleSelectors": [{}]}, "rules": []});
-    // Upstream forbids the role. Portolan accepts it, but no controller aggregates rules.
-    code(&ann, Method::POST, &format!("{RBAC}/clusterroles"), &aggregated).await;
+    let path = format!("{RBAC}/clusterroles");
+    assert_eq!(code(&ann, Method::POST, &path, &aggregated).await, 403);
+    let empty = json!({"metadata": {"name": "all"}, "rules": []});
+    assert_eq!(code(&ann, Method::POST, &path, &empty).await, 200);
+    let path = format!("{path}/all");
+    assert_eq!(code(&ann, Method::PATCH, &path, &aggregated).await, 403);
     let binding = json!({"metadata": {"name": "all"},
         "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "all"},
         "subjects": [{"apiGroup": GROUP, "kind": "User", "name": "ann"}]});

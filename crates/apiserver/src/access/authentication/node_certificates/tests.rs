@@ -30,7 +30,15 @@ fn store(directory: &std::path::Path) -> SqliteStore {
 }
 
 async fn put_node(store: &SqliteStore, annotations: Value) {
-    let node = json!({"metadata": {"name": "n1", "uid": "u1", "annotations": annotations}});
+    put(
+        store,
+        &json!({"name": "n1", "uid": "u1", "annotations": annotations}),
+    )
+    .await;
+}
+
+async fn put(store: &SqliteStore, metadata: &Value) {
+    let node = json!({"metadata": metadata});
     let value = store::Value {
         bytes: serde_json::to_vec(&node).unwrap().into(),
         revision_at: None,
@@ -62,6 +70,24 @@ async fn certificates_are_invalid_without_their_node() {
     for accepted in [&agent, &edge, &by_administrator] {
         check(accepted, NOW + 24 * HOUR).unwrap();
     }
+}
+
+#[tokio::test]
+async fn certificates_are_invalid_while_the_collector_removes_their_node() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path());
+    let agent = identity("system:node:n1", "system:nodes", NOW, false);
+    let mut metadata = json!({"name": "n1", "uid": "u1", "finalizers": ["foregroundDeletion"]});
+    put(&store, &metadata).await;
+    check(&agent, store.index(), time(NOW)).unwrap();
+    metadata["deletionTimestamp"] = json!(time(NOW).to_string());
+    put(&store, &metadata).await;
+    let checked = check(&agent, store.index(), time(NOW));
+    assert!(matches!(checked, Err(Rejection::NoNode(_))));
+    // A controller drains the Node, which needs the agent.
+    metadata["finalizers"] = json!(["foregroundDeletion", "example.com/drain"]);
+    put(&store, &metadata).await;
+    check(&agent, store.index(), time(NOW)).unwrap();
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@ use sha2::{Digest as _, Sha256};
 use store::Store;
 
 use super::identity::{AUTHENTICATED, CREDENTIAL_ID, Identity, SERVICE_ACCOUNTS};
+use super::node_certificates::is_removed;
 use crate::transport::connection::source::Source;
 use claims::{Claims, Reference};
 use keys::Keys;
@@ -234,8 +235,14 @@ impl ServiceAccounts {
         });
         entry.is_some_and(|entry| {
             serde_json::from_slice::<StoredNode>(&entry.value).is_ok_and(|node| {
-                let StoredNodeMetadata { uid, annotations } = node.metadata;
-                uid == reference.uid || !annotations.is_some_and(|all| all.contains_key(INCARNATION))
+                let metadata = node.metadata;
+                let has_joined = || {
+                    let annotations = metadata.annotations.as_ref();
+                    annotations.is_some_and(|all| all.contains_key(INCARNATION))
+                };
+                let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+                !is_removed(metadata.deletion_timestamp.is_some(), finalizers)
+                    && (metadata.uid == reference.uid || !has_joined())
             })
         })
     }
@@ -284,11 +291,13 @@ struct StoredNode {
 }
 
 /// Metadata of a stored Node.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct StoredNodeMetadata {
     uid: String,
-    #[serde(default)]
     annotations: Option<HashMap<String, String>>,
+    deletion_timestamp: Option<String>,
+    finalizers: Option<Vec<String>>,
 }
 
 fn identity(claims: &Claims) -> Identity {

@@ -84,6 +84,22 @@ fn ingresses_reference_secrets_of_their_namespace_with_their_class() {
 }
 
 #[test]
+fn secrets_of_one_object_are_bounded() {
+    let tls = |number: usize| json!({"secretName": format!("s{}", number % 20_000)});
+    let ingress = json!({
+        "metadata": {"namespace": "a", "name": "web"},
+        "spec": {"tls": (0..40_000).map(tls).collect::<Vec<_>>()},
+    });
+    let mut references = References::default();
+    let store_key = "/networking.k8s.io/ingresses/a/web";
+    references.put(store_key, ingress.to_string().as_bytes());
+    assert_eq!(references.services.len(), SECRETS_MAX);
+    assert_eq!(references.secrets[store_key].len(), SECRETS_MAX);
+    references.remove(store_key);
+    assert!(references.services.is_empty() && references.secrets.is_empty());
+}
+
+#[test]
 fn recognizes_edges_by_user_and_group() {
     assert!(is_edge(&user(
         "system:portolan-edge:n1",

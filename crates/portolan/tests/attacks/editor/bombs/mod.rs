@@ -2,6 +2,7 @@
 //! them and continues.
 
 mod bodies;
+mod collections;
 mod list_items;
 mod long_lists;
 mod patches;
