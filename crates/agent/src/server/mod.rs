@@ -4,7 +4,6 @@
 //! Clients must present the API server's client certificate, signed by the cluster CA. Other clients get status 403.
 
 mod connection_permits;
-mod namespace_shares;
 mod node_logs;
 pub mod reports;
 mod streaming;
@@ -20,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use counting::{NamespaceShare, NamespaceShares};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -34,7 +34,6 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use connection_permits::{ConnectionPermit, ConnectionPermits};
-use namespace_shares::{NamespaceShare, NamespaceShares};
 use node_logs::NodeLog;
 use streaming::parameters::decode;
 use streaming::{StreamError, Streaming};

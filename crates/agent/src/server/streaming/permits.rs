@@ -1,10 +1,10 @@
 //! Permits of sessions, with a limit in total, a share for each namespace and a limit for each Pod. The API server limits
-//! each user.
+//! each user, but a tenant can have several, such as ServiceAccounts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::server::namespace_shares::{NamespaceShare, NamespaceShares};
+use counting::{NamespaceShare, NamespaceShares};
 
 /// Maximum number of sessions of the node.
 pub(super) const TOTAL_MAX: usize = 256;

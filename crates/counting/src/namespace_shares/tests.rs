@@ -1,6 +1,5 @@
 use super::*;
 
-/// Otherwise, two users of one tenant hold all readers of logs, or sessions, of a node.
 #[test]
 fn one_namespace_leaves_permits_to_others() {
     let shares = NamespaceShares::of(12);

@@ -1,5 +1,4 @@
-//! Permits with a limit in total, of which each namespace has a share. The API server limits each user, but a tenant can
-//! have several, such as ServiceAccounts.
+//! Permits with a limit in total, of which each namespace has a share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +8,7 @@ mod tests;
 
 /// Permits of all namespaces. A namespace may hold as many as are free: one gets half of them, two get a third each.
 #[derive(Debug)]
-pub(super) struct NamespaceShares {
+pub struct NamespaceShares {
     total_max: usize,
     held: Mutex<Held>,
 }
@@ -23,14 +22,14 @@ struct Held {
 
 /// Permit of a namespace, until it is dropped.
 #[derive(Debug)]
-pub(super) struct NamespaceShare {
+pub struct NamespaceShare {
     shares: Arc<NamespaceShares>,
     namespace: String,
 }
 
 impl NamespaceShares {
     /// Creates the shares of a limit.
-    pub(super) fn of(total_max: usize) -> Arc<Self> {
+    pub fn of(total_max: usize) -> Arc<Self> {
         Arc::new(Self {
             total_max,
             held: Mutex::default(),
@@ -38,7 +37,7 @@ impl NamespaceShares {
     }
 
     /// Returns a permit, unless the limit or the share of the namespace is reached. "" is for what belongs to the node.
-    pub(super) fn take(self: &Arc<Self>, namespace: &str) -> Option<NamespaceShare> {
+    pub fn take(self: &Arc<Self>, namespace: &str) -> Option<NamespaceShare> {
         let mut held = self.held();
         let of_namespace = held.namespaces.get(namespace).copied().unwrap_or_default();
         if of_namespace >= self.total_max.saturating_sub(held.total) {
