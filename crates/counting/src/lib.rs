@@ -1,7 +1,14 @@
-//! Network by which the limits of one client count. All components use it: the API server, the edge, userspace mode, DNS,
-//! and the servers of metrics.
+//! Counts of limits that several components have.
+//!
+//! - [`client_network`]: network by which the limits of one client count, at the API server, the edge, userspace mode, DNS,
+//!   and the servers of metrics
+//! - [`NamespaceShares`]: permits of which each namespace has a share, at the agent and in userspace mode
+
+mod namespace_shares;
 
 use std::net::{IpAddr, Ipv6Addr};
+
+pub use namespace_shares::{NamespaceShare, NamespaceShares};
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use relay::EncapsulationPorts;
 use rustls::ClientConfig;
 
 use crate::admission::ProcessConnections;
+use crate::health_checks::NamespaceChecks;
 use crate::port::Port;
 use crate::port_key::PortKey;
 use crate::sticky_cookie::StickyKeys;
@@ -22,6 +23,8 @@ pub(crate) struct EdgeState {
     pub tls_to_backends: Arc<ClientConfig>,
     /// Open connections and flows of all ports, and their limit.
     pub connections: Arc<ProcessConnections>,
+    /// Limits of health checks.
+    pub checks: NamespaceChecks,
     /// Ports to which the edge sends no datagrams.
     pub encapsulation_ports: EncapsulationPorts,
     /// Keys of sticky cookies.
@@ -49,6 +52,7 @@ impl EdgeState {
             zone: Mutex::new(zone),
             tls_to_backends: Arc::new(trust::client_config_without_verification()?),
             connections: Arc::new(connections),
+            checks: NamespaceChecks::default(),
             encapsulation_ports: EncapsulationPorts::default(),
             sticky_keys: ArcSwap::from_pointee(sticky_keys),
             route_targets: ArcSwap::default(),

@@ -5,7 +5,7 @@
 pub enum ConnectionRefusal {
     /// The Service has reached its own limit of connections.
     ServiceConnections,
-    /// The Service has used up its share of the process's connections.
+    /// The Service, or its namespace, has used up its share of the process's connections.
     ServiceShare,
     /// The client has reached its limit of connections.
     ClientConnections,

@@ -28,6 +28,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use counting::client_network;
@@ -47,7 +48,7 @@ mod tests;
 
 /// Limit of open connections. At the limit, a new one displaces the oldest one of the client with the most. Load
 /// balancers probe with a few each.
-const CONNECTIONS_MAX: usize = 128;
+pub const CONNECTIONS_MAX: usize = 128;
 /// Time for the header of a request to arrive; also the limit for an idle connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Lifetime of a connection, so that slow readers do not hold a permit for ever.
@@ -139,6 +140,12 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Serves requests. Dropping the future closes all connections.
 pub async fn serve(listener: TcpListener, handler: Handler) {
+    serve_at_most(listener, handler, Arc::new(AtomicUsize::new(CONNECTIONS_MAX))).await;
+}
+
+/// Serves requests with another limit of open connections than [`CONNECTIONS_MAX`]. It can change at any time, and applies
+/// from the next connection on. Dropping the future closes all connections.
+pub async fn serve_at_most(listener: TcpListener, handler: Handler, connections_max: Arc<AtomicUsize>) {
     let mut connections = JoinSet::new();
     let mut open = OpenConnections::default();
     loop {
@@ -151,7 +158,7 @@ pub async fn serve(listener: TcpListener, handler: Handler) {
             }
         };
         while connections.try_join_next().is_some() {}
-        open.make_room();
+        open.make_room(connections_max.load(Ordering::Relaxed));
         let served = tokio::time::timeout(CONNECTION_TIMEOUT, serve_connection(stream, handler.clone()));
         let task = connections.spawn(async move {
             if served.await.is_err() {
@@ -167,16 +174,15 @@ pub async fn serve(listener: TcpListener, handler: Handler) {
 struct OpenConnections(VecDeque<(IpAddr, AbortHandle)>);
 
 impl OpenConnections {
-    /// Ends one connection if there is no room for another one. So idle connections of one client keep no other client
-    /// out.
-    fn make_room(&mut self) {
+    /// Ends connections until there is room for another one. So idle connections of one client keep no other client out.
+    fn make_room(&mut self, connections_max: usize) {
         self.0.retain(|(_, task)| !task.is_finished());
-        if self.0.len() < CONNECTIONS_MAX {
-            return;
-        }
-        let sources: Vec<IpAddr> = self.0.iter().map(|(source, _)| *source).collect();
-        if let Some((_, task)) = displaced(&sources).and_then(|index| self.0.remove(index)) {
-            task.abort();
+        while self.0.len() >= connections_max.max(1) {
+            let sources: Vec<IpAddr> = self.0.iter().map(|(source, _)| *source).collect();
+            match displaced(&sources).and_then(|index| self.0.remove(index)) {
+                Some((_, task)) => task.abort(),
+                None => return,
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ mod process;
 mod text;
 mod validation;
 
-pub use crate::http::{Handler, Response, accept_connections, listen, serve};
+pub use crate::http::{CONNECTIONS_MAX, Handler, Response, accept_connections, listen, serve, serve_at_most};
 pub use histogram::Histogram;
 pub use process::write_process;
 pub use text::{MetricType, MetricsText};

@@ -1,8 +1,9 @@
-//! Pulls of all Pods of the node: few at once, and one for each image and namespace. A namespace has a part of the pulls
-//! at most, because a registry of its Pods can delay a pull for an hour.
+//! Pulls of all Pods of the node: few at once, and one for each image and namespace. A registry can delay a pull for an
+//! hour. Therefore a namespace has a part of the pulls at most, and a pull that takes long leaves its place to others.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use ::images::{Digest, Image, ImageStore, PullError, Reference, RegistryCredential};
 use tokio::sync::{Semaphore, watch};
@@ -13,8 +14,12 @@ use crate::images::image_access::{ImageAccess, Pulled};
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of images that are pulled at once. Each has several connections.
+/// Maximum number of images that are pulled at once, without those that take longer than [`PLACE_TIME_MAX`]. Each has
+/// several connections.
 const PULLS_MAX: usize = 4;
+/// Time after which a pull leaves its place to others, and continues. The slow pulls of a few namespaces could otherwise
+/// take all places.
+const PLACE_TIME_MAX: Duration = Duration::from_secs(120);
 /// Maximum number of images that are pulled at once for the Pods of one namespace.
 const PULLS_OF_NAMESPACE_MAX: usize = 2;
 
@@ -65,6 +70,7 @@ pub(crate) struct ImagePuller {
     store: ImageStore,
     access: Arc<ImageAccess>,
     permits: Arc<Semaphore>,
+    place_time_max: Duration,
     /// Permits of the namespaces with pulls.
     namespaces: Mutex<HashMap<String, Weak<Semaphore>>>,
     running: Arc<Mutex<HashMap<PullKey, Weak<PullSender>>>>,
@@ -77,6 +83,7 @@ impl ImagePuller {
             store,
             access,
             permits: Arc::new(Semaphore::new(PULLS_MAX)),
+            place_time_max: PLACE_TIME_MAX,
             namespaces: Mutex::default(),
             running: Arc::default(),
         }
@@ -125,8 +132,11 @@ impl ImagePuller {
         let (sender, receiver) = watch::channel(None);
         let sender = Arc::new(sender);
         running.insert(key.clone(), Arc::downgrade(&sender));
-        let permits = Arc::clone(&self.permits);
-        let of_namespace = self.permits_of(namespace);
+        let places = Places {
+            of_namespace: self.permits_of(namespace),
+            of_node: Arc::clone(&self.permits),
+            time_max: self.place_time_max,
+        };
         let recorded = RecordedPull {
             store: self.store.clone(),
             access: Arc::clone(&self.access),
@@ -136,13 +146,7 @@ impl ImagePuller {
         };
         let running = Arc::clone(&self.running);
         tokio::spawn(async move {
-            let pull = async {
-                // First: a pull that waits for its namespace must not hold a permit of the node.
-                let _of_namespace = of_namespace.acquire().await;
-                let _permit = permits.acquire().await;
-                recorded.pull(&credentials).await
-            };
-            let mut pull = std::pin::pin!(pull);
+            let mut pull = std::pin::pin!(places.hold_for(recorded.pull(&credentials)));
             let result = loop {
                 tokio::select! {
                     result = &mut pull => break result,
@@ -165,6 +169,29 @@ impl ImagePuller {
             ));
         });
         receiver
+    }
+}
+
+/// Places among the pulls of a node and of a namespace.
+struct Places {
+    of_namespace: Arc<Semaphore>,
+    of_node: Arc<Semaphore>,
+    /// Time after which a pull leaves its place of the node.
+    time_max: Duration,
+}
+
+impl Places {
+    /// Runs a pull when it has its places.
+    async fn hold_for<T>(&self, pull: impl Future<Output = T>) -> T {
+        // First: a pull that waits for its namespace must not hold a permit of the node.
+        let _of_namespace = self.of_namespace.acquire().await;
+        let of_node = self.of_node.acquire().await;
+        let mut pull = std::pin::pin!(pull);
+        if let Ok(result) = tokio::time::timeout(self.time_max, &mut pull).await {
+            return result;
+        }
+        drop(of_node);
+        pull.await
     }
 }
 

@@ -3,9 +3,12 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, Uid, fchown, fstatfs, open};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Uid, fchown, fstatfs, openat2};
 
 use super::context::with_context;
+
+#[cfg(test)]
+mod tests;
 
 /// Multiplexer of the container's own file system for terminals.
 const MULTIPLEXER: &str = "/dev/pts/ptmx";
@@ -44,8 +47,7 @@ pub(super) fn replace(descriptor: &impl AsRawFd, stream: i32) -> io::Result<()> 
 }
 
 fn open_pair(user: Option<u32>) -> io::Result<(OwnedFd, OwnedFd)> {
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let controller = open(MULTIPLEXER, flags, Mode::empty())?;
+    let controller = open_multiplexer(MULTIPLEXER)?;
     if fstatfs(&controller)?.f_type != DEVPTS_MAGIC {
         return Err(io::Error::other(format!(
             "{MULTIPLEXER} is not in a file system for terminals"
@@ -74,4 +76,11 @@ fn open_pair(user: Option<u32>) -> io::Result<(OwnedFd, OwnedFd)> {
         fchown(terminal.as_fd(), Some(Uid::from_raw(user)), None)?;
     }
     Ok((controller, terminal))
+}
+
+/// Opens a multiplexer. This process still has all privileges: a link of the container through `/proc` to the files of a
+/// process, such as the sandbox, must not lead to the terminals of the node.
+fn open_multiplexer(path: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
 }

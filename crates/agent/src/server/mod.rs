@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use counting::{NamespaceShare, NamespaceShares};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -27,7 +28,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, mpsc};
+use tokio::sync::{Semaphore, TryAcquireError, mpsc};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -43,8 +44,8 @@ use crate::resources::stats::Stats;
 use crate::server::reports::{ReportError, ReportKind, ReportRequest, Reports};
 use crate::settings::ServerSettings;
 
-/// Maximum number of concurrent connections of API servers. Each may follow several logs.
-const CONNECTIONS_MAX: usize = 256;
+/// Maximum number of concurrent connections of API servers: more than sessions and logs together, each of which has one.
+const CONNECTIONS_MAX: usize = 512;
 /// Maximum number of concurrent connections that are not authenticated yet, or whose client is not an API server.
 const UNAUTHENTICATED_MAX: usize = 128;
 /// The same for one client address: more than an API server opens at once, too few to exhaust the others.
@@ -124,7 +125,7 @@ struct Content {
     /// Streams to Pods.
     streaming: Streaming,
     /// Permits of threads that read logs.
-    log_readers: Arc<Semaphore>,
+    log_readers: Arc<NamespaceShares>,
 }
 
 type ServerResponse = Response<BoxBody<Bytes, Infallible>>;
@@ -144,7 +145,7 @@ impl Server {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| ServerError::Listen { address, source })?;
-        let log_readers = Arc::new(Semaphore::new(LOG_READERS_MAX));
+        let log_readers = NamespaceShares::of(LOG_READERS_MAX);
         Ok(Self {
             listener,
             acceptor,
@@ -273,9 +274,9 @@ impl Content {
             Ok((options, log))
         });
         match log {
-            Ok((options, log)) => match Arc::clone(&self.log_readers).try_acquire_owned() {
-                Ok(reader) => container_log(log, options, reader),
-                Err(_) => text(
+            Ok((options, log)) => match self.log_readers.take(namespace) {
+                Some(reader) => container_log(log, options, reader),
+                None => text(
                     StatusCode::TOO_MANY_REQUESTS,
                     &StreamError::LogReaders.to_string(),
                 ),
@@ -287,7 +288,7 @@ impl Content {
 
     /// Responds with a file or a listing of the node's log directory.
     async fn node_log(&self, encoded_path: &str) -> ServerResponse {
-        let Ok(reader) = Arc::clone(&self.log_readers).try_acquire_owned() else {
+        let Some(reader) = self.log_readers.take("") else {
             return text(
                 StatusCode::TOO_MANY_REQUESTS,
                 &StreamError::LogReaders.to_string(),
@@ -356,7 +357,7 @@ fn not_found() -> ServerResponse {
 }
 
 /// Returns the response with the log of a container.
-fn container_log(log: logs::ContainerLog, options: Options, reader: OwnedSemaphorePermit) -> ServerResponse {
+fn container_log(log: logs::ContainerLog, options: Options, reader: NamespaceShare) -> ServerResponse {
     let (lines, waiting) = mpsc::channel::<Vec<u8>>(LINES_WAITING_MAX);
     tokio::task::spawn_blocking(move || {
         let _reader = reader;
@@ -374,7 +375,7 @@ fn container_log(log: logs::ContainerLog, options: Options, reader: OwnedSemapho
 }
 
 /// Returns the response with a file of the node's log directory.
-fn node_log_file(file: File, size: u64, reader: OwnedSemaphorePermit) -> ServerResponse {
+fn node_log_file(file: File, size: u64, reader: NamespaceShare) -> ServerResponse {
     let (chunks, waiting) = mpsc::channel::<Vec<u8>>(CHUNKS_WAITING_MAX);
     tokio::task::spawn_blocking(move || {
         let _reader = reader;

@@ -1,6 +1,7 @@
-//! Permits for open connections and UDP flows. Each Service and each client has a share of them, so that one Service or
-//! client leaves permits to the others. A client is an IPv4 address, an IPv6 /64, or the address of a Pod. A Service holds
-//! at most as many as are free, as with the edge: one gets half of them, two get a third each.
+//! Permits for open connections and UDP flows. Each Service, namespace and client has a share of them, so that one of them
+//! leaves permits to the others. A client is an IPv4 address, an IPv6 /64, or the address of a Pod. A Service holds at most
+//! as many as are free, as with the edge: one gets half of them, two get a third each. The Services of a namespace hold
+//! twice as many together.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -18,7 +19,7 @@ mod tests;
 
 /// Part of all permits that one client can hold: a quarter.
 const CLIENT_SHARE_DIVISOR: usize = 4;
-/// Permits that one Service or client can hold at least, if there are as many.
+/// Permits that one Service, namespace or client can hold at least, if there are as many.
 const SHARE_MIN: usize = 1_024;
 
 /// Limit that refuses a permit.
@@ -27,8 +28,8 @@ pub(super) enum Refusal {
     /// All permits are held.
     #[error("maximum number of open connections reached")]
     Process,
-    /// The Service holds its share.
-    #[error("maximum number of open connections of the Service reached")]
+    /// The Service, or its namespace, holds its share.
+    #[error("maximum number of open connections of the Service or its namespace reached")]
     Service,
     /// The client holds its share.
     #[error("maximum number of open connections of the client reached")]
@@ -39,7 +40,7 @@ pub(super) enum Refusal {
 #[derive(Debug)]
 pub(super) struct ConnectionPermits {
     permits_max: usize,
-    /// Permits that a Service can hold, even if fewer are free.
+    /// Permits that a Service or namespace can hold, even if fewer are free.
     service_share_min: usize,
     client_share_max: usize,
     held: Mutex<Held>,
@@ -50,6 +51,7 @@ pub(super) struct ConnectionPermits {
 struct Held {
     all: usize,
     services: HashMap<ObjectKey, usize>,
+    namespaces: HashMap<Arc<str>, usize>,
     /// By the address by which the client counts.
     clients: HashMap<IpAddr, usize>,
     /// Ranges of Pods.
@@ -96,8 +98,8 @@ impl ConnectionPermits {
         Self::with_shares(permits_max, SHARE_MIN, client_share_max)
     }
 
-    /// Creates permits with other shares: a Service can hold `service_share_min` even if fewer are free, and a client
-    /// `client_share_max`.
+    /// Creates permits with other shares: a Service or namespace can hold `service_share_min` even if fewer are free, and a
+    /// client `client_share_max`.
     pub(super) fn with_shares(
         permits_max: usize,
         service_share_min: usize,
@@ -130,7 +132,13 @@ impl ConnectionPermits {
         if free == 0 {
             return Err(held.count(Refusal::Process));
         }
-        if !take(&mut held.services, service, free.max(self.service_share_min)) {
+        let of_service = free.max(self.service_share_min);
+        if !take(&mut held.services, service, of_service) {
+            return Err(held.count(Refusal::Service));
+        }
+        let of_namespace = free.saturating_mul(2).max(self.service_share_min);
+        if !take(&mut held.namespaces, &service.namespace, of_namespace) {
+            release(&mut held.services, service);
             return Err(held.count(Refusal::Service));
         }
         held.all += 1;
@@ -174,6 +182,7 @@ impl Drop for ConnectionPermit {
         let mut held = self.permits.lock();
         held.all = held.all.saturating_sub(1);
         release(&mut held.services, &self.service);
+        release(&mut held.namespaces, &self.service.namespace);
         if let Some(client) = &self.client {
             release(&mut held.clients, client);
         }

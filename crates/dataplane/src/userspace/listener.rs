@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use api::object::Protocol;
+use counting::NamespaceShare;
 use plan::{EndpointSet, PortKey, ServicePortPlan};
 use socket2::{Domain, Socket, Type};
 use tokio::net::UdpSocket;
@@ -30,6 +31,9 @@ pub(super) struct Listener {
     pub(super) balancer: Arc<SharedBalancer>,
     /// Maximum age of connections.
     pub(super) age_limit: Arc<tcp::AgeLimit>,
+    /// Permit of the listener.
+    #[expect(dead_code, reason = "its drop releases the permit")]
+    pub(super) share: Option<NamespaceShare>,
     task: Task,
 }
 
@@ -103,6 +107,7 @@ impl Listener {
             address,
             balancer,
             age_limit,
+            share: None,
             task,
         })
     }

@@ -26,6 +26,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::object::{ObjectKey, Protocol};
+use counting::NamespaceShares;
 use netlink::conntrack::Conntrack;
 use netlink::nftables::{ExternalChange, Monitor};
 use plan::{Changes, EndpointSet, Family, Plan, PortKey, Scheduler, ServicePortPlan, Settings, Target};
@@ -40,6 +41,10 @@ use listener::Listener;
 
 /// Worker threads for TCP, and the same number for UDP.
 const WORKERS: usize = 2;
+
+/// Maximum number of listeners of all Services. Each has a port of the range from which the host takes the ports of its own
+/// connections. A namespace has at most as many as are free.
+const LISTENERS_MAX: usize = 16_384;
 
 /// Options of the data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +71,11 @@ enum ListenError {
     /// No address of the node is usable in the IP family of the Service port.
     #[error("this node has no address of the IP family")]
     NoAddress,
+    /// The Services of the namespace have their share of the listeners.
+    #[error(
+        "too many listeners; the limits are {LISTENERS_MAX} for the node, and as many for a namespace as are free"
+    )]
+    TooMany,
     /// The data plane is being dropped.
     #[error("the data plane is closing")]
     Closing,
@@ -98,6 +108,8 @@ pub struct UserspaceDataplane {
     /// Addresses of this node that listeners bind to, by IP family.
     addresses: [Option<IpAddr>; 2],
     permits: Arc<ConnectionPermits>,
+    /// Permits of listeners.
+    listener_shares: Arc<NamespaceShares>,
     congestion: tcp::CongestionControl,
     /// Threads that relay TCP.
     workers: tcp::Workers,
@@ -137,6 +149,7 @@ impl UserspaceDataplane {
             checks_ages: false,
             addresses: [None; 2],
             permits: ConnectionPermits::new(options.connections_max),
+            listener_shares: NamespaceShares::of(LISTENERS_MAX),
             congestion: tcp::CongestionControl::detect(),
             workers,
             runtime: Some(runtime),
@@ -204,9 +217,14 @@ impl UserspaceDataplane {
     fn listen(&self, port: &ServicePortPlan, set: EndpointSet) -> Result<Listener, ListenError> {
         let address = self.address(port).ok_or(ListenError::NoAddress)?;
         let runtime = self.runtime.as_ref().ok_or(ListenError::Closing)?;
+        let share = self.listener_shares.take(&port.key.service.namespace);
+        let share = share.ok_or(ListenError::TooMany)?;
         let (permits, congestion) = (&self.permits, &self.congestion);
         let udp = (runtime, &self.kernel);
-        Listener::open(port, set, address, &self.workers, udp, permits, congestion).map_err(ListenError::Open)
+        let listener = Listener::open(port, set, address, &self.workers, udp, permits, congestion);
+        let mut listener = listener.map_err(ListenError::Open)?;
+        listener.share = Some(share);
+        Ok(listener)
     }
 
     fn address(&self, port: &ServicePortPlan) -> Option<IpAddr> {

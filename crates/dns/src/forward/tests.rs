@@ -69,6 +69,23 @@ fn limits_the_questions_of_a_client_that_wait() {
     assert!(forwarder.admit(pod).is_some(), "an answered question makes room");
 }
 
+/// Otherwise, a tenant with a few Pods takes all permits.
+#[test]
+fn many_clients_leave_permits_to_another() {
+    let forwarder = Forwarder::to(Vec::new());
+    let mut admitted = Vec::new();
+    for last in 1..=100_u8 {
+        let pod = IpAddr::from([10, 1, 0, last]);
+        admitted.extend(std::iter::from_fn(|| forwarder.admit(pod)));
+    }
+    let other = IpAddr::from([10, 1, 1, 1]);
+    assert!(
+        forwarder.admit(other).is_some(),
+        "{} questions of 100 clients wait",
+        admitted.len()
+    );
+}
+
 /// A resolver that does not respond keeps each query open.
 #[tokio::test]
 async fn limits_the_open_queries_of_a_client() {

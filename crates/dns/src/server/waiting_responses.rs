@@ -9,8 +9,9 @@ mod tests;
 
 /// Limit of the bytes of all responses that wait: a thousand of the longest ones.
 const BYTES_MAX: usize = 64 << 20;
-/// A client may have one quarter of the limit, because it can be the cache of a whole node.
-const SHARE_DIVISOR: usize = 4;
+/// A client may have a third of the bytes that are free. One client then has a quarter of all, because it can be the cache
+/// of a whole node, and many clients leave bytes to others.
+const FREE_DIVISOR: usize = 3;
 
 /// Number of bytes that wait.
 #[derive(Debug)]
@@ -56,12 +57,12 @@ impl WaitingResponses {
         let counted_bytes = message.len();
         let mut counts = self.counts();
         let of_client = counts.clients.get(&client).copied().unwrap_or_default() + counted_bytes;
-        let total = counts.total + counted_bytes;
-        let is_beyond_share = of_client > self.bytes_max / SHARE_DIVISOR && !client.is_loopback();
-        if total > self.bytes_max || is_beyond_share {
+        let free = self.bytes_max - counts.total;
+        let is_beyond_share = of_client > free / FREE_DIVISOR && !client.is_loopback();
+        if counted_bytes > free || is_beyond_share {
             return None;
         }
-        counts.total = total;
+        counts.total += counted_bytes;
         counts.clients.insert(client, of_client);
         Some(WaitingResponse {
             message,

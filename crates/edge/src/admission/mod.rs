@@ -1,11 +1,13 @@
-//! Admission of connections, flows and requests: limits of the process, of a Service and of a client.
+//! Admission of connections, flows and requests: limits of the process, of a namespace, of a Service and of a client.
 //!
 //! - [`shares`]: parts of the process's connections, and the connections of each client
+//! - [`namespaces`]: the connections of each namespace
 //! - [`connection_rate`] (pure): new connections per second of each client
 //! - [`bandwidth`] (pure): bytes per second of a Service
 
 pub(crate) mod bandwidth;
 mod connection_rate;
+mod namespaces;
 pub(crate) mod shares;
 
 use std::net::IpAddr;
@@ -21,6 +23,7 @@ use crate::refusal::ConnectionRefusal;
 use crate::settings::{Limits, Policy};
 use bandwidth::{BandwidthReservation, Rate, TokenBucket};
 use connection_rate::ConnectionRates;
+pub(crate) use namespaces::{NamespaceLoad, NamespaceLoads};
 use shares::{ClientConnections, ClientSlot, Shares};
 
 /// Open connections, flows and further requests of all ports of an edge.
@@ -61,6 +64,7 @@ pub(crate) struct ServiceLoad {
     number: u64,
     /// The same for its requests.
     number_of_requests: u64,
+    namespace: NamespaceLoad,
     open: AtomicU32,
     /// Requests with a [`RequestPermit`].
     requests: AtomicU32,
@@ -78,6 +82,7 @@ impl Default for ServiceLoad {
         Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             number_of_requests: NEXT.fetch_add(1, Ordering::Relaxed),
+            namespace: NamespaceLoad::default(),
             open: AtomicU32::new(0),
             requests: AtomicU32::new(0),
             rates: Mutex::default(),
@@ -85,6 +90,16 @@ impl Default for ServiceLoad {
             sent: Arc::default(),
             both: Arc::default(),
             started_at: Instant::now(),
+        }
+    }
+}
+
+impl ServiceLoad {
+    /// Creates the load of a Service in the namespace with this load.
+    pub(crate) fn in_namespace(namespace: NamespaceLoad) -> Self {
+        Self {
+            namespace,
+            ..Self::default()
         }
     }
 }
@@ -114,7 +129,7 @@ impl Admission {
     /// Counts one more connection or flow, until the permit is dropped.
     ///
     /// # Errors
-    /// The limit that is reached: of the process, of the Service's share of it, or of `limits`.
+    /// The limit that is reached: of the process, of the share of the Service or its namespace, or of `limits`.
     pub(crate) fn permit(self: &Arc<Self>, limits: &Limits) -> Result<ConnectionPermit, ConnectionRefusal> {
         // Dropped on an error, which takes the counts back.
         let permit = ConnectionPermit {
@@ -123,6 +138,7 @@ impl Admission {
         };
         let open = self.process.open.fetch_add(1, Ordering::Relaxed);
         let open_of_service = self.service.open.fetch_add(1, Ordering::Relaxed);
+        self.service.namespace.fetch_add(1, Ordering::Relaxed);
         self.counters.connection_opened();
         let max = limits.connections_max;
         if open >= self.process.open_max {
@@ -140,7 +156,7 @@ impl Admission {
     /// the Service itself sets concern connections only.
     ///
     /// # Errors
-    /// The limit that is reached: of the process, or of the share of the Service or client.
+    /// The limit that is reached: of the process, or of the share of the Service, its namespace or the client.
     pub(crate) fn permit_request(
         self: &Arc<Self>,
         client: IpAddr,
@@ -153,6 +169,7 @@ impl Admission {
         let (process, service) = (&self.process, &self.service);
         let open = process.open.fetch_add(1, Ordering::Relaxed);
         service.requests.fetch_add(1, Ordering::Relaxed);
+        service.namespace.fetch_add(1, Ordering::Relaxed);
         if open >= process.open_max {
             return Err(ConnectionRefusal::ProcessConnections);
         }
@@ -167,15 +184,18 @@ impl Admission {
         Ok(permit)
     }
 
-    /// Returns true if the Service, which the caller has counted one more for, has its share, when `open` of all were
-    /// open before.
+    /// Returns true if the Service and its namespace, which the caller has counted one more for, have their shares, when
+    /// `open` of all were open before.
     fn has_share(&self, open: usize) -> bool {
         let (process, service) = (&self.process, &self.service);
         let counted =
             [&service.open, &service.requests].map(|count| u64::from(count.load(Ordering::Relaxed)));
         let before = counted.iter().sum::<u64>().saturating_sub(1);
         let before = usize::try_from(before).unwrap_or(usize::MAX);
-        process.shares.has_room(before, open, process.open_max)
+        let before_in_namespace = service.namespace.load(Ordering::Relaxed).saturating_sub(1);
+        let (shares, open_max) = (&process.shares, process.open_max);
+        shares.has_room(before, open, open_max)
+            && shares.has_room_in_namespace(before_in_namespace, open, open_max)
     }
 
     /// Checks the client of a connection: its address, its connections and its rate. After the check, `permit` also
@@ -260,6 +280,7 @@ impl Drop for ConnectionPermit {
         }
         process.open.fetch_sub(1, Ordering::Relaxed);
         service.open.fetch_sub(1, Ordering::Relaxed);
+        service.namespace.fetch_sub(1, Ordering::Relaxed);
         counters.connection_closed();
     }
 }
@@ -279,6 +300,7 @@ impl Drop for RequestPermit {
         }
         process.open.fetch_sub(1, Ordering::Relaxed);
         service.requests.fetch_sub(1, Ordering::Relaxed);
+        service.namespace.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,5 +1,6 @@
-//! Shares of the process's connections: of each Service, and of each client of a Service. Many connections to one
-//! Service leave connections for other Services, and one client leaves connections for the other clients of a Service.
+//! Shares of the process's connections: of each Service, of the Services of a namespace, and of each client of a Service.
+//! Many connections to one Service or namespace leave connections for others, and one client leaves connections for the
+//! other clients of a Service.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -45,6 +46,18 @@ impl Shares {
         let percent = u128::from(self.service_percent.clamp(1, 100));
         let free = open_max.saturating_sub(open) as u128;
         (open_of_service as u128) * (100 - percent) < free * percent
+    }
+
+    /// Returns true if the Services of a namespace with `open_of_namespace` connections together may open one more. They
+    /// may have twice as many as one Service. With 50 percent, they have two thirds of all, as two Services have.
+    /// Otherwise, the Services of one tenant could leave no connections to others.
+    pub(crate) fn has_room_in_namespace(
+        &self,
+        open_of_namespace: usize,
+        open: usize,
+        open_max: usize,
+    ) -> bool {
+        self.has_room(open_of_namespace / 2, open, open_max)
     }
 
     /// Returns the limit of connections of one client of a Service.

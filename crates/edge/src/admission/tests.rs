@@ -159,6 +159,24 @@ fn refuses_connections_beyond_the_share_of_the_service() {
     assert!(port.permit().is_ok());
 }
 
+/// Otherwise, a tenant with many Services leaves almost no connections to others.
+#[test]
+fn services_of_a_namespace_leave_connections_to_others() {
+    let process = port(service()).admission.process.clone();
+    let permits_of_service = |namespace: &NamespaceLoad| {
+        let load = Arc::new(ServiceLoad::in_namespace(namespace.clone()));
+        let admission = Arc::new(Admission::new(process.clone(), load, Arc::default()));
+        let permits = (0..100).map_while(|_| admission.permit(&Limits::default()).ok());
+        permits.collect::<Vec<ConnectionPermit>>()
+    };
+    let [many, one] = [(); 2].map(|()| NamespaceLoad::default());
+    let held: Vec<_> = (0..20).map(|_| permits_of_service(&many)).collect();
+    let other = permits_of_service(&one);
+    assert!(other.len() >= 16, "{}", other.len());
+    drop((held, other));
+    assert_eq!(many.load(Ordering::Relaxed), 0);
+}
+
 #[test]
 fn refuses_connections_beyond_the_limit_of_the_client() {
     for (limit, expected) in [(0, 10), (3, 3), (20, 20)] {

@@ -1,8 +1,9 @@
 //! Active health checks of backends.
 
+mod limits;
 mod state;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use crate::backends::Backend;
 use crate::outbound::{self, ConnectError};
 use crate::port::{Port, PortSettings};
 use crate::settings::{HealthCheck, HealthProbe};
+pub(crate) use limits::{CheckLimits, NamespaceChecks};
 use state::HealthState;
 
 /// Checks of one port at the same time. The bound limits the new connections that backends and firewalls receive at
@@ -41,8 +43,8 @@ struct HealthStates(HashMap<SocketAddr, HealthState>);
 impl HealthStates {
     /// Adds the states of new backends, removes those of others, and applies changed settings.
     fn update(&mut self, backends: &[Arc<Backend>], check: &HealthCheck, now: Duration) {
-        self.0
-            .retain(|address, _| backends.iter().any(|backend| backend.address == *address));
+        let addresses: HashSet<SocketAddr> = backends.iter().map(|backend| backend.address).collect();
+        self.0.retain(|address, _| addresses.contains(address));
         for backend in backends {
             self.0
                 .entry(backend.address)
@@ -93,6 +95,7 @@ impl HealthStates {
 /// Checks the backends of a port until this future is dropped.
 pub(crate) async fn run(port: Arc<Port>) {
     let started_at = Instant::now();
+    let limits = port.check_limits();
     let mut states = HealthStates::default();
     let mut checks = FuturesUnordered::new();
     loop {
@@ -102,6 +105,8 @@ pub(crate) async fn run(port: Arc<Port>) {
         let backends = port.policy.backends().all();
         let Some(check) = &settings.service.policy.health_check else {
             states = HealthStates::default();
+            // Nothing polls them, and they would hold permits of the namespace.
+            checks.clear();
             backends.iter().for_each(|backend| backend.set_healthy(true));
             changed.await;
             continue;
@@ -111,7 +116,12 @@ pub(crate) async fn run(port: Arc<Port>) {
         loop {
             let free = CHECKS_MAX.saturating_sub(checks.len());
             for address in states.start_due(free, started_at.elapsed()) {
-                checks.push(check_backend(port.clone(), settings.clone(), address));
+                checks.push(check_backend(
+                    port.clone(),
+                    settings.clone(),
+                    limits.clone(),
+                    address,
+                ));
             }
             let next = states.next_due().filter(|_| checks.len() < CHECKS_MAX);
             let pause = next.map(|due| due.saturating_sub(started_at.elapsed()));
@@ -128,15 +138,17 @@ pub(crate) async fn run(port: Arc<Port>) {
     }
 }
 
-/// Checks one backend.
+/// Checks one backend, as soon as the limits of the namespace permit it.
 async fn check_backend(
     port: Arc<Port>,
     settings: Arc<PortSettings>,
+    limits: Arc<CheckLimits>,
     address: SocketAddr,
 ) -> (SocketAddr, Result<(), CheckError>) {
     let Some(check) = &settings.service.policy.health_check else {
         return (address, Ok(()));
     };
+    let _permit = limits.start().await;
     let probed = time::timeout(check.timeout, probe(&port, &settings, check, address)).await;
     let result = probed.unwrap_or(Err(CheckError::Timeout(check.timeout)));
     (address, result)

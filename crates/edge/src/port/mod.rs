@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::admission::{Admission, ConnectionPermit, ServiceLoad};
 use crate::counters::PortCounters;
 use crate::edge_state::{AcceptLoopGuard, EdgeState};
+use crate::health_checks::CheckLimits;
 use crate::port_key::PortKey;
 use crate::refusal::ConnectionRefusal;
 pub(crate) use policy::{PortPolicy, PortSettings};
@@ -100,6 +101,11 @@ impl Port {
     /// Returns the TLS configuration towards its backends.
     pub(crate) fn tls_to_backends(&self) -> &Arc<ClientConfig> {
         &self.edge.tls_to_backends
+    }
+
+    /// Returns the limits of the health checks of the namespace.
+    pub(crate) fn check_limits(&self) -> Arc<CheckLimits> {
+        self.edge.checks.of(&self.key.service.namespace)
     }
 
     /// Counts the calling task as one that accepts connections, until the guard is dropped.

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use self::namespace_listeners::NamespaceListeners;
-use crate::admission::ServiceLoad;
+use crate::admission::{NamespaceLoads, ServiceLoad};
 use crate::backends::Backend;
 use crate::edge_state::EdgeState;
 use crate::faults::{Fault, Faults};
@@ -48,6 +48,7 @@ pub(crate) struct ServingContext<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct ServiceTable {
     services: BTreeMap<ServiceName, ServiceEntry>,
+    namespaces: NamespaceLoads,
     sockets: BTreeMap<ListenAddress, OpenListener>,
     /// Addresses at which ports should listen and do not.
     missing: BTreeSet<(PortKey, SocketAddr)>,
@@ -201,7 +202,10 @@ impl ServiceTable {
         let former = self.services.remove(name);
         let (load, mut former_ports) = match former {
             Some(former) => (former.load, former.ports),
-            None => (Arc::default(), BTreeMap::new()),
+            None => {
+                let namespace = self.namespaces.get(&name.namespace);
+                (Arc::new(ServiceLoad::in_namespace(namespace)), BTreeMap::new())
+            }
         };
         let log = settings.access_log.as_ref();
         let log = log.map(|settings| context.logs.open(name, settings));

@@ -22,7 +22,7 @@ use crate::image::Image;
 use crate::layer::{LayerDigests, LayerError};
 use crate::manifest::ManifestError;
 use crate::reference::{Reference, ReferenceError};
-use crate::store::{ImageDigests, ImageStore, StoreError, VerifiedContent};
+use crate::store::{ImageDigests, ImageStore, LayerOrigin, StoreError, VerifiedContent};
 
 use content::Content;
 
@@ -233,8 +233,9 @@ impl ImageStore {
                     uncompressed: (*layer).clone(),
                 };
                 let member = content.require(member);
-                let added =
-                    member.and_then(|member| Ok(self.add_layer(member, &digests, Arc::clone(&cancelled))?));
+                let added = member.and_then(|member| {
+                    Ok(self.add_layer(member, &digests, LayerOrigin::Public, Arc::clone(&cancelled))?)
+                });
                 if let Err(error) = added {
                     // The others end with "cancelled", which is not the cause.
                     if !cancelled.swap(true, Ordering::Relaxed)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Seek as _, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::manifest::{
     CONFIG_BYTES_MAX, Descriptor, Document, MANIFEST_BYTES_MAX, Manifest, ManifestError, choose,
 };
 use crate::reference::Reference;
-use crate::store::{ImageDigests, ImageStore, LockedFile, StoreError, VerifiedContent};
+use crate::store::{ImageDigests, ImageStore, LayerOrigin, LockedFile, StoreError, VerifiedContent};
 
 /// Maximum number of layers that are downloaded and unpacked at the same time, as Docker does.
 const CONCURRENT_LAYERS_MAX: usize = 3;
@@ -54,7 +54,8 @@ struct RemoteImage {
 }
 
 impl ImageStore {
-    /// Pulls an image from its registry or a mirror. Layers that the store has are not downloaded.
+    /// Pulls an image from its registry or a mirror. Layers that the store has are not downloaded, if the pull has access to
+    /// them.
     ///
     /// Credentials are tried for the registries that they name. Several pulls from one repository share the download
     /// of a layer, also those of other processes. A pull that is dropped keeps the downloaded bytes for a day.
@@ -102,8 +103,7 @@ impl ImageStore {
                 layers.entry(diff_id).or_insert(layer);
             }
             let fetches = layers.into_iter().map(|(diff_id, layer)| {
-                let path = self.download_path(reference, &layer.digest);
-                self.fetch_layer(layer, diff_id, path, &sessions, &cancelled.0, progress)
+                self.fetch_layer(layer, diff_id, reference, &sessions, &cancelled.0, progress)
             });
             let fetches: Vec<_> = fetches.collect();
             stream::iter(fetches)
@@ -177,20 +177,21 @@ impl ImageStore {
         })
     }
 
-    /// Downloads and unpacks a layer unless the store has it.
+    /// Downloads and unpacks a layer, unless the store has it and this pull may use it.
     async fn fetch_layer(
         &self,
         layer: &Descriptor,
         diff_id: &Digest,
-        path: PathBuf,
+        reference: &Reference,
         sessions: &[Session],
         cancelled: &Arc<AtomicBool>,
         progress: ProgressCallback<'_>,
     ) -> Result<(), PullError> {
-        if !self.has_layer(diff_id)? {
+        let path = self.download_path(reference, &layer.digest);
+        if !self.may_use_layer(layer, diff_id, reference, sessions).await? {
             let locked = lock_download(&path).await?;
             // Another pull may have unpacked it while this one waited for the lock.
-            if !self.has_layer(diff_id)? {
+            if !self.may_use_layer(layer, diff_id, reference, sessions).await? {
                 let mut partial = PartialLayer::open(layer, &locked).await?;
                 let mut errors = Vec::new();
                 for session in sessions.iter().filter(|session| session.host.can_pull) {
@@ -199,8 +200,13 @@ impl ImageStore {
                         completed => {
                             completed?;
                             errors.clear();
+                            let origin = if session.has_credentials() {
+                                origin_of(layer, reference)
+                            } else {
+                                LayerOrigin::Public
+                            };
                             return self
-                                .unpack_download(layer, diff_id, locked, cancelled, progress)
+                                .unpack_download(layer, diff_id, origin, locked, cancelled, progress)
                                 .await;
                         }
                     }
@@ -215,11 +221,38 @@ impl ImageStore {
         Ok(())
     }
 
+    /// Returns true if the store has a layer that this pull may use. Who knows the digests of a layer need not have access
+    /// to it. A layer that was downloaded with credentials is for those to whom the same registry gives the content.
+    async fn may_use_layer(
+        &self,
+        layer: &Descriptor,
+        diff_id: &Digest,
+        reference: &Reference,
+        sessions: &[Session],
+    ) -> Result<bool, PullError> {
+        let Some(origins) = self.layer_origins(diff_id)? else {
+            return Ok(false);
+        };
+        if origins.contains(&LayerOrigin::Public) {
+            return Ok(true);
+        }
+        if !origins.contains(&origin_of(layer, reference)) {
+            return Ok(false);
+        }
+        for session in sessions.iter().filter(|session| session.host.can_pull) {
+            if session.has_blob(layer).await {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Unpacks a complete download, and deletes it.
     async fn unpack_download(
         &self,
         layer: &Descriptor,
         diff_id: &Digest,
+        origin: LayerOrigin,
         locked: LockedFile,
         cancelled: &Arc<AtomicBool>,
         progress: ProgressCallback<'_>,
@@ -233,7 +266,7 @@ impl ImageStore {
             let path = locked.path().to_owned();
             let mut file = locked.file();
             file.seek(SeekFrom::Start(0)).map_err(StoreError::at(&path))?;
-            let added = store.add_layer(file, &digests, cancelled);
+            let added = store.add_layer(file, &digests, origin, cancelled);
             locked.delete().map_err(StoreError::at(&path))?;
             added
         });
@@ -242,6 +275,14 @@ impl ImageStore {
             digest: layer.digest.clone(),
         });
         Ok(())
+    }
+}
+
+/// Returns the origin of a layer that a registry gives only with credentials.
+fn origin_of(layer: &Descriptor, reference: &Reference) -> LayerOrigin {
+    LayerOrigin::Registry {
+        registry: reference.registry().to_owned(),
+        content: layer.digest.clone(),
     }
 }
 

@@ -14,7 +14,7 @@ use super::credentials::RegistryCredential;
 use super::error::PullError;
 use super::hosts::{Host, authority};
 use super::response::bounded_body;
-use crate::manifest::ACCEPTED_MEDIA_TYPES;
+use crate::manifest::{ACCEPTED_MEDIA_TYPES, Descriptor};
 use crate::reference::Reference;
 use crate::text::printable;
 
@@ -106,6 +106,17 @@ impl Session {
     /// Starts to download content with a digest from a position.
     pub(super) async fn blob_from(&self, digest: &str, position: u64) -> Result<Response, PullError> {
         self.get(&format!("blobs/{digest}"), None, position).await
+    }
+
+    /// Returns true if the host gives the content of a layer. Requests its last byte.
+    pub(super) async fn has_blob(&self, layer: &Descriptor) -> bool {
+        let last = layer.size.saturating_sub(1);
+        self.blob_from(&layer.digest.to_string(), last).await.is_ok()
+    }
+
+    /// Returns true if the session has credentials for the repository.
+    pub(super) fn has_credentials(&self) -> bool {
+        !self.credentials.is_empty()
     }
 
     /// Returns the error of a response whose body broke.

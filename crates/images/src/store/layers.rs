@@ -1,5 +1,6 @@
 //! Unpacked layers, and directories in which layers are unpacked.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,13 +13,47 @@ use super::names::RECORD_BYTES_MAX;
 use super::{ImageStore, StoreError};
 use crate::digest::Digest;
 
+/// Maximum number of origins in a record. With the longest names they fit [`RECORD_BYTES_MAX`]. Pulls from further origins
+/// download the layer each time.
+const ORIGINS_MAX: usize = 64;
+
 /// Record of a complete layer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LayerRecord {
     /// Bytes of all files.
     pub size_bytes: u64,
     /// Entries of the archive.
     pub entries: u64,
+    /// Origins of the layer. Records of earlier versions have none.
+    #[serde(default)]
+    pub origins: BTreeSet<LayerOrigin>,
+}
+
+/// Origin of a layer. It determines who may use the layer without a download.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum LayerOrigin {
+    /// An archive of the administrator, or a registry without credentials: all.
+    Public,
+    /// A registry with credentials: all with access to this content there.
+    Registry {
+        /// Registry as in references.
+        registry: String,
+        /// Digest of the layer as the registry has it.
+        content: Digest,
+    },
+}
+
+impl LayerRecord {
+    /// Adds an origin. A public layer needs no others.
+    fn add(&mut self, origin: LayerOrigin) {
+        if origin == LayerOrigin::Public {
+            self.origins.clear();
+        }
+        let is_public = self.origins.contains(&LayerOrigin::Public);
+        if !is_public && self.origins.len() < ORIGINS_MAX {
+            self.origins.insert(origin);
+        }
+    }
 }
 
 /// Directory in which a layer is unpacked. It is deleted unless [`Unpacking::commit`] moves it to the layers.
@@ -41,15 +76,24 @@ impl ImageStore {
 
     /// Returns the bytes of all files of a layer; `None` if it is not complete.
     pub(super) fn layer_size(&self, layer: &Digest) -> Result<Option<u64>, StoreError> {
+        Ok(self.layer_record(layer)?.map(|record| record.size_bytes))
+    }
+
+    /// Returns the origins of a layer; `None` if it is not complete.
+    pub(crate) fn layer_origins(&self, layer: &Digest) -> Result<Option<BTreeSet<LayerOrigin>>, StoreError> {
+        Ok(self.layer_record(layer)?.map(|record| record.origins))
+    }
+
+    fn layer_record(&self, layer: &Digest) -> Result<Option<LayerRecord>, StoreError> {
         let path = self.layer_record_path(layer);
         let Some(content) = read_bounded(&path, RECORD_BYTES_MAX)? else {
             return Ok(None);
         };
-        let record: LayerRecord = serde_json::from_slice(&content).map_err(|error| StoreError::Damaged {
+        let record = serde_json::from_slice(&content).map_err(|error| StoreError::Damaged {
             path,
             reason: error.to_string(),
         })?;
-        Ok(Some(record.size_bytes))
+        Ok(Some(record))
     }
 
     /// Creates a directory in which a layer can be unpacked.
@@ -103,22 +147,33 @@ impl Unpacking {
         &self.directory
     }
 
-    /// Makes the directory the layer with that digest, which the caller has verified.
-    pub(crate) fn commit(self, layer: &Digest, record: LayerRecord) -> Result<(), StoreError> {
+    /// Makes the directory the layer with that digest, which the caller has verified. If the store has the layer, this
+    /// adds the origin to its record.
+    pub(crate) fn commit(
+        self,
+        layer: &Digest,
+        mut record: LayerRecord,
+        origin: LayerOrigin,
+    ) -> Result<(), StoreError> {
         sync_file_system(&self.directory).map_err(StoreError::at(&self.directory))?;
         let _lock = self.store.lock_exclusive()?;
-        if self.store.has_layer(layer)? {
-            return Ok(());
+        if let Some(mut present) = self.store.layer_record(layer)? {
+            present.add(origin);
+            return self.write_record(layer, &present);
         }
+        record.add(origin);
         let path = self.store.layer_path(layer);
         // A directory without a record was left behind by a failure.
         self.store.discard(&path)?;
         fs::rename(&self.directory, &path).map_err(StoreError::at(&path))?;
         sync_parent(&path).map_err(StoreError::at(&path))?;
-        let record_path = self.store.layer_record_path(layer);
-        let content =
-            serde_json::to_vec(&record).map_err(|error| StoreError::at(&record_path)(error.into()))?;
-        write_durably(&record_path, &content)
+        self.write_record(layer, &record)
+    }
+
+    fn write_record(&self, layer: &Digest, record: &LayerRecord) -> Result<(), StoreError> {
+        let path = self.store.layer_record_path(layer);
+        let content = serde_json::to_vec(record).map_err(|error| StoreError::at(&path)(error.into()))?;
+        write_durably(&path, &content)
     }
 }
 

@@ -41,6 +41,7 @@ use crate::layer::{self, LayerDigests, LayerError, UnpackOptions};
 use crate::reference::Reference;
 use crate::settings::StoreSettings;
 
+pub(crate) use layers::LayerOrigin;
 use layers::LayerRecord;
 pub(crate) use lock::LockedFile;
 pub(crate) use names::{ImageDigests, NameRecord, VerifiedContent};
@@ -242,11 +243,12 @@ impl ImageStore {
         self.empty_trash()
     }
 
-    /// Unpacks a layer and verifies it, unless the store has it.
+    /// Unpacks a layer and verifies it. If the store has the layer, this adds its origin only.
     pub(crate) fn add_layer(
         &self,
         source: impl Read,
         digests: &LayerDigests,
+        origin: LayerOrigin,
         cancelled: Arc<AtomicBool>,
     ) -> Result<(), StoreError> {
         let layer = &digests.uncompressed;
@@ -265,8 +267,9 @@ impl ImageStore {
         let record = LayerRecord {
             size_bytes: size.bytes,
             entries: size.entries,
+            ..LayerRecord::default()
         };
-        unpacking.commit(layer, record)
+        unpacking.commit(layer, record, origin)
     }
 
     /// Returns the image of a record if all its layers are complete.

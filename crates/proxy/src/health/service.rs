@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use api::object::ObjectKey;
 use http::StatusCode;
 use plan::HealthCheck;
 use serde_json::json;
-use telemetry::{Response, listen, serve};
+use telemetry::{CONNECTIONS_MAX, Response, listen, serve_at_most};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -18,6 +19,10 @@ use crate::reports::events::Events;
 
 /// Pause between attempts to bind a port.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(30);
+/// Open connections of all servers, which they share equally. A tenant can have thousands of such Services.
+const ALL_CONNECTIONS_MAX: usize = 8_192;
+/// Open connections of one server, if there are so many that the equal part is smaller.
+const CONNECTIONS_MIN: usize = 4;
 
 /// State of all health check node ports, shared between the worker and the servers.
 #[derive(Debug, Default)]
@@ -100,6 +105,7 @@ pub(crate) async fn serve_service_checks(checks: Arc<ServiceChecks>, health: Arc
     let mut servers = Servers {
         tasks: JoinSet::new(),
         open: BTreeMap::new(),
+        connections_max: Arc::default(),
         checks,
         health,
         events,
@@ -115,10 +121,17 @@ pub(crate) async fn serve_service_checks(checks: Arc<ServiceChecks>, health: Arc
     }
 }
 
+/// Returns the number of connections that each of so many servers may have.
+fn connections_of_each(servers: usize) -> usize {
+    (ALL_CONNECTIONS_MAX / servers.max(1)).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX)
+}
+
 /// Open servers by Service and address.
 struct Servers {
     tasks: JoinSet<()>,
     open: BTreeMap<(ObjectKey, SocketAddr), AbortHandle>,
+    /// Limit of the open connections of each server.
+    connections_max: Arc<AtomicUsize>,
     checks: Arc<ServiceChecks>,
     health: Arc<Health>,
     events: Events,
@@ -149,6 +162,8 @@ impl Servers {
         });
         // An aborted server holds its port, which another Service may have now, until it is joined.
         while self.tasks.len() > self.open.len() && self.tasks.join_next().await.is_some() {}
+        self.connections_max
+            .store(connections_of_each(desired.len()), Ordering::Relaxed);
         let mut is_complete = true;
         for key in desired {
             if !self.open.contains_key(&key) {
@@ -182,7 +197,11 @@ impl Servers {
         };
         let (checks, health, of) = (self.checks.clone(), self.health.clone(), service.clone());
         let handler = move |_: &http::Uri| checks.answer(&of, address.ip(), health.is_healthy(Moment::now()));
-        let server = self.tasks.spawn(serve(listener, Arc::new(handler)));
+        let server = self.tasks.spawn(serve_at_most(
+            listener,
+            Arc::new(handler),
+            self.connections_max.clone(),
+        ));
         self.open.insert((service, address), server);
         true
     }

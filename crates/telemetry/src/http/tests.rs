@@ -39,3 +39,21 @@ async fn idle_connections_do_not_keep_a_new_one_out() {
     assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
     server.abort();
 }
+
+#[tokio::test]
+async fn limit_of_connections_can_decrease() {
+    let mut open = OpenConnections::default();
+    let mut connections = JoinSet::<()>::new();
+    for source in addresses(&["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.2"]) {
+        open.make_room(4);
+        open.0
+            .push_back((source, connections.spawn(std::future::pending())));
+    }
+    assert_eq!(open.0.len(), 4);
+    open.make_room(3);
+    let sources: Vec<IpAddr> = open.0.iter().map(|(source, _)| *source).collect();
+    assert_eq!(sources, addresses(&["10.0.0.1", "10.0.0.2"]));
+    for _ in 0..2 {
+        assert!(connections.join_next().await.is_some_and(|ended| ended.is_err()));
+    }
+}

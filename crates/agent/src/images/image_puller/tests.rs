@@ -60,3 +60,29 @@ async fn pulls_of_one_namespace_leave_permits_to_others() {
     assert!(request.contains("/other/web/"), "{request}");
     pulls.iter().for_each(tokio::task::JoinHandle::abort);
 }
+
+/// Otherwise, the owner of two namespaces stops the pulls of a node for hours.
+#[tokio::test]
+async fn slow_pulls_of_several_namespaces_leave_their_places_to_others() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = ImageStore::open(directory.path(), StoreSettings::default()).expect("a store");
+    let mut puller = ImagePuller::new(store, access_of(&directory));
+    puller.place_time_max = Duration::from_millis(100);
+    let puller = Arc::new(puller);
+    let registry = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
+    let address = registry.local_addr().expect("an address");
+    let names = (0..PULLS_MAX).map(|number| format!("slow-{}", number / PULLS_OF_NAMESPACE_MAX));
+    let names = names.chain(["other".to_owned()]).enumerate();
+    let pulls = names.map(|(number, namespace)| {
+        let reference: Reference = format!("{address}/team/{number}:1").parse().expect("a name");
+        let puller = Arc::clone(&puller);
+        tokio::spawn(async move { puller.pull(&namespace, &reference, Vec::new()).await })
+    });
+    let pulls: Vec<_> = pulls.collect();
+    let mut connections = Vec::new();
+    for _ in &pulls {
+        let next = tokio::time::timeout(Duration::from_secs(20), registry.accept()).await;
+        connections.push(next.expect("a connection in time").expect("a connection"));
+    }
+    pulls.iter().for_each(tokio::task::JoinHandle::abort);
+}

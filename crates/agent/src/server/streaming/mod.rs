@@ -58,10 +58,12 @@ pub(super) enum StreamError {
     #[error(transparent)]
     Upgrade(#[from] UpgradeError),
     /// A limit is reached.
-    #[error("too many streams to the pod; the limits are {per_pod} for one pod and {total} for the node", per_pod = permits::PER_POD_MAX, total = permits::TOTAL_MAX)]
+    #[error("too many streams to the pod; the limits are {per_pod} for one pod, {total} for the node, and as many for a namespace as are free", per_pod = permits::PER_POD_MAX, total = permits::TOTAL_MAX)]
     Limit,
     /// Too many logs are read.
-    #[error("too many logs are read; the limit is {LOG_READERS_MAX}")]
+    #[error(
+        "too many logs are read; the limits are {LOG_READERS_MAX} for the node, and as many for a namespace as are free"
+    )]
     LogReaders,
     /// The sandbox does not respond.
     #[error(transparent)]
@@ -97,7 +99,7 @@ impl Streaming {
     pub(super) fn new(state: StateDirectory) -> Self {
         Self {
             state,
-            permits: SessionPermits::default(),
+            permits: SessionPermits::new(),
         }
     }
 
@@ -169,7 +171,7 @@ impl Streaming {
 
     fn begin(&self, namespace: &str, pod: &str) -> Result<(PodDirectory, SessionPermit), StreamError> {
         let directory = self.state.find_pod(namespace, pod).ok_or(StreamError::Pod)?;
-        let permit = self.permits.acquire(&format!("{namespace}/{pod}"));
+        let permit = self.permits.acquire(namespace, pod);
         Ok((directory, permit.ok_or(StreamError::Limit)?))
     }
 

@@ -1,7 +1,10 @@
-//! Permits of sessions, with a limit in total and a limit for each Pod. The API server limits each user.
+//! Permits of sessions, with a limit in total, a share for each namespace and a limit for each Pod. The API server limits
+//! each user, but a tenant can have several, such as ServiceAccounts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use counting::{NamespaceShare, NamespaceShares};
 
 /// Maximum number of sessions of the node.
 pub(super) const TOTAL_MAX: usize = 256;
@@ -9,8 +12,10 @@ pub(super) const TOTAL_MAX: usize = 256;
 pub(super) const PER_POD_MAX: usize = 32;
 
 /// Pool of permits. Clones share it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct SessionPermits {
+    shares: Arc<NamespaceShares>,
+    /// Number of sessions of each Pod with any, by `namespace/name`.
     issued: Arc<Mutex<HashMap<String, usize>>>,
 }
 
@@ -19,21 +24,32 @@ pub(super) struct SessionPermits {
 pub(super) struct SessionPermit {
     pool: SessionPermits,
     pod: String,
+    _share: NamespaceShare,
 }
 
 impl SessionPermits {
+    /// Creates the permits of a node.
+    pub(super) fn new() -> Self {
+        Self {
+            shares: NamespaceShares::of(TOTAL_MAX),
+            issued: Arc::default(),
+        }
+    }
+
     /// Returns a permit for a session of a Pod, unless a limit is reached.
-    pub(super) fn acquire(&self, pod: &str) -> Option<SessionPermit> {
+    pub(super) fn acquire(&self, namespace: &str, pod: &str) -> Option<SessionPermit> {
+        let pod = format!("{namespace}/{pod}");
         let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
-        let total: usize = issued.values().sum();
-        let pod_count = issued.get(pod).copied().unwrap_or_default();
-        if total >= TOTAL_MAX || pod_count >= PER_POD_MAX {
+        let pod_count = issued.get(&pod).copied().unwrap_or_default();
+        if pod_count >= PER_POD_MAX {
             return None;
         }
-        issued.insert(pod.to_owned(), pod_count + 1);
+        let share = self.shares.take(namespace)?;
+        issued.insert(pod.clone(), pod_count + 1);
         Some(SessionPermit {
             pool: self.clone(),
-            pod: pod.to_owned(),
+            pod,
+            _share: share,
         })
     }
 }

@@ -1,7 +1,8 @@
 use super::*;
 
-fn service(name: &str) -> ObjectKey {
-    ObjectKey::new("ns", name)
+/// Returns a Service with a namespace of its own.
+fn service(namespace: &str) -> ObjectKey {
+    ObjectKey::new(namespace, "web")
 }
 
 fn client(last: u8) -> IpAddr {
@@ -36,6 +37,22 @@ fn service_and_client_leave_permits_to_others() {
     drop((second, third));
     let held = permits.lock();
     assert!(held.all == 0 && held.services.is_empty() && held.clients.is_empty());
+}
+
+/// Otherwise, a tenant with a few Pods and many Services takes all permits.
+#[test]
+fn services_of_a_namespace_leave_permits_to_others() {
+    let permits = ConnectionPermits::with_shares(90, 5, 90);
+    let of_service = |namespace: &str, number: usize| {
+        let service = ObjectKey::new(namespace, &format!("s{number}"));
+        std::iter::from_fn(|| permits.acquire(&service).ok()).collect::<Vec<_>>()
+    };
+    let held: Vec<_> = (0..40).map(|number| of_service("many", number)).collect();
+    assert_eq!(held.iter().map(Vec::len).sum::<usize>(), 60);
+    assert_eq!(of_service("one", 0).len(), 15);
+    drop(held);
+    let held = permits.lock();
+    assert!(held.all == 0 && held.services.is_empty() && held.namespaces.is_empty());
 }
 
 #[test]

@@ -1,16 +1,14 @@
 use super::*;
 
 #[test]
-fn one_client_leaves_bytes_to_others() {
+fn clients_leave_bytes_to_others() {
     let waiting = WaitingResponses::with_limit(400);
-    let client = |last: u8| IpAddr::from([192, 0, 2, last]);
-    let admit = |last| waiting.admit(client(last), vec![0; 50]);
-    let mut of_first: Vec<WaitingResponse> = std::iter::from_fn(|| admit(1)).collect();
+    let admit = |last: u8, bytes| waiting.admit(IpAddr::from([192, 0, 2, last]), vec![0; bytes]);
+    let of_first: Vec<WaitingResponse> = std::iter::from_fn(|| admit(1, 50)).collect();
     assert_eq!(of_first.len(), 2);
-    let of_others: Vec<WaitingResponse> = (2..=20).filter_map(admit).collect();
-    assert_eq!(of_others.len(), 6);
-    of_first.pop();
-    assert!(admit(1).is_some());
+    let of_others: Vec<WaitingResponse> = (2..=20).filter_map(|last| admit(last, 50)).collect();
+    assert_eq!(of_others.len(), 4);
+    assert!(admit(21, 20).is_some());
     drop((of_first, of_others));
     let counts = waiting.counts();
     assert_eq!((counts.total, counts.clients.len()), (0, 0));

@@ -252,6 +252,37 @@ async fn wrong_part_of_an_earlier_pull_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn digests_of_a_private_layer_give_no_access_to_it() {
+    let image = TestImage::new(&["private"], gzip);
+    let registry = TestRegistry::start(&image, Protection::Basic, vec![]).await;
+    let credentials = [credential(&registry.authority, "user", "secret")];
+    let host = Host::new();
+    let name = format!("{}/team/web:1", registry.authority);
+    host.pull(&name, &credentials).await.expect("pulled");
+    // This registry has the digests of the layer, and not its content.
+    let other = TestRegistry::start(&image, Protection::None, vec![Fault::NoLayer]).await;
+    let by_digests = format!("{}/team/web:1", other.authority);
+    let error = host.pull(&by_digests, &[]).await.expect_err("no access");
+    assert!(error.to_string().contains("not found"), "{error}");
+    // Who has access to the content in the registry does not download it again.
+    let before = registry.request_count();
+    let by_index = format!("{}/team/web:index", registry.authority);
+    check(
+        &host.pull(&by_index, &credentials).await.expect("pulled"),
+        &["private"],
+    );
+    let layer = Digest::sha256(&image.compressed[0]).to_string();
+    let mut requests = registry.requests().split_off(before);
+    requests.retain(|request| request.contains(&layer));
+    assert!(!requests.is_empty() && requests.iter().all(|request| request.contains("bytes=")));
+    // A layer that everybody may download is for everybody.
+    let public = TestRegistry::start(&image, Protection::None, vec![]).await;
+    let public = format!("{}/team/web:1", public.authority);
+    host.pull(&public, &[]).await.expect("pulled");
+    check(&host.pull(&by_digests, &[]).await.expect("pulled"), &["private"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pull_has_a_deadline() {
     let image = TestImage::new(&["one"], gzip);
     let registry = TestRegistry::start(&image, Protection::None, vec![Fault::StallManifest]).await;

@@ -128,6 +128,7 @@ fn servers(checks: Arc<ServiceChecks>) -> Servers {
     Servers {
         tasks: JoinSet::new(),
         open: BTreeMap::new(),
+        connections_max: Arc::default(),
         checks,
         health: Arc::default(),
         events: Events::discarding(),
@@ -177,4 +178,15 @@ async fn port_of_a_deleted_service_is_free_for_another_one() {
     checks.set(&next, "uid-2", Some(check));
     assert!(servers.reconcile().await, "the port is free");
     assert!(servers.open.keys().all(|(service, _)| *service == next));
+}
+
+/// Otherwise, a tenant with thousands of Services could make each node hold hundreds of thousands of connections.
+#[test]
+fn many_health_check_ports_share_the_connections() {
+    assert_eq!([0, 1, 64].map(connections_of_each), [CONNECTIONS_MAX; 3]);
+    for servers in [100, 1_000, 2_768] {
+        let of_each = connections_of_each(servers);
+        let all = of_each * servers;
+        assert!(of_each >= CONNECTIONS_MIN && all <= 12_000, "{all} of {servers}");
+    }
 }

@@ -1,0 +1,67 @@
+//! Limits of the health checks of each namespace. One thread makes the checks of all Services. Without limits, the checks
+//! of one tenant could occupy it, and those of others would exceed their timeouts.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{self, Instant};
+
+/// Checks of a namespace at the same time. Each has a file descriptor.
+const CONCURRENT_MAX: usize = 256;
+/// Shortest time between the starts of two checks of a namespace.
+const START_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Limits of the namespaces with health checks.
+#[derive(Debug, Default)]
+pub(crate) struct NamespaceChecks(Mutex<HashMap<Arc<str>, Weak<CheckLimits>>>);
+
+/// Limits of one namespace.
+#[derive(Debug)]
+pub(crate) struct CheckLimits {
+    running: Semaphore,
+    next_start: Mutex<Instant>,
+}
+
+impl NamespaceChecks {
+    /// Returns the limits of a namespace, which all of its ports share.
+    pub(crate) fn of(&self, namespace: &Arc<str>) -> Arc<CheckLimits> {
+        let mut namespaces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(limits) = namespaces.get(namespace).and_then(Weak::upgrade) {
+            return limits;
+        }
+        namespaces.retain(|_, limits| limits.strong_count() > 0);
+        let limits = Arc::new(CheckLimits {
+            running: Semaphore::new(CONCURRENT_MAX),
+            next_start: Mutex::new(Instant::now()),
+        });
+        namespaces.insert(namespace.clone(), Arc::downgrade(&limits));
+        limits
+    }
+}
+
+impl CheckLimits {
+    /// Waits until another check may start. It counts until the permit is dropped.
+    pub(super) async fn start(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        let permit = self.running.acquire().await.ok();
+        let now = Instant::now();
+        let start = self.reserve(now);
+        if start > now {
+            time::sleep_until(start).await;
+        }
+        permit
+    }
+
+    /// Returns the time at which the next check may start.
+    fn reserve(&self, now: Instant) -> Instant {
+        let mut next = self.next_start.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = now.max(*next);
+        *next = start + START_INTERVAL;
+        start
+    }
+}
+
+#[cfg(test)]
+mod tests;
