@@ -5,7 +5,7 @@
                        [--answers FILE] [--recorded] [--once] [--prefix dpc-]
 
 Both sides run in networks of namespaces as conformance/run_dataplane.py builds them, with Portolan's API server. dataplane_cases.py
-generates the cases; --recorded takes those of conformance/dataplane.json instead. The reference runs first. Its observations are what
+and dataplane_transitions.py generate the cases; --recorded takes those of conformance/dataplane.json instead. The reference runs first. Its observations are what
 Portolan's proxy has to match. Cases that differ run a second time on both sides, alone, and are printed if they differ again.
 --at-once is the number of networks. --answers keeps the observations of the reference in a file, and observes only missing cases.
 
@@ -18,6 +18,7 @@ CONFORMANCE = os.path.abspath(os.path.join(HERE, "..", "..", "conformance"))
 sys.path[:0] = [HERE, CONFORMANCE]
 sys.dont_write_bytecode = True
 import dataplane_cases
+import dataplane_transitions
 import run_api
 import run_dataplane
 
@@ -158,7 +159,7 @@ def main():
     parser.add_argument("--prefix", default="dpc-")
     options = parser.parse_args()
     options.document = json.load(open(os.path.join(CONFORMANCE, "dataplane.json")))
-    cases = list(dataplane_cases.cases())
+    cases = list(dataplane_cases.cases()) + list(dataplane_transitions.cases())
     if options.recorded:
         cases = [{**case, "objects": case.get("objects", []), "steps": [{k: v for k, v in s.items() if k not in ("expect", "kube_proxy", "by_hand")} for s in case["steps"]]} for case in options.document["cases"]]
     cases = [case for case in cases if not options.only or any(text in case["id"] for text in options.only)]

@@ -49,7 +49,7 @@ ONE = running("p", "10.9.0.1")
 
 def cases():
     """Cases that do not influence each other."""
-    for area in (pods, services, ports, families, repairs, hints, mirrored, packing):
+    for area in (pods, services, ports, families, repairs, hints, mirrored, packing, mixed):
         yield from area()
 
 
@@ -218,6 +218,37 @@ def packing():
     removed = [delete(PODS + "/p%d?gracePeriodSeconds=0" % i) for i in range(0, 120, 2)]
     yield case("packing/shrink", *many(120), selecting(), *settle(OF_SERVICE, pool=True), *removed, *settle(OF_SERVICE, pool=True))
     yield case("packing/grow", *many(60), selecting(), *settle(OF_SERVICE, pool=True), *[s for i in range(60, 115) for s in running("p%d" % i, "10.9.1.%d" % i)], *settle(OF_SERVICE, pool=True))
+
+
+def mixed():
+    """Several Pods, ports and families at a time."""
+    s = SERVICES + "/s"
+    web = lambda number, **more: {"containers": [{"name": "c", "image": "i", "ports": [{"name": "web", "containerPort": number}]}], **more}
+    named = [{"name": "http", "port": 80, "targetPort": "web"}]
+    three = [*running("p", "10.9.0.1", spec=web(8080)), *running("q", "10.9.0.2", spec=web(9090)), *running("r", "10.9.0.3", False, spec=web(9090))]
+    for label, more in (("cluster", {}), ("headless", HEADLESS), ("publish", {"publishNotReadyAddresses": True})):
+        yield case("mixed/named-%s" % label, selecting(ports=named, **more), *three, *settle(), delete(PODS + "/q?gracePeriodSeconds=0"), *settle(), *running("q", "10.9.0.2", spec=web(8080)), *settle())
+        yield case("mixed/named-then-number-%s" % label, *three, selecting(ports=named, **more), *settle(), patch(s, {"spec": {"ports": [{"name": "http", "port": 80, "targetPort": 7070}]}}), *settle(), patch(s, {"spec": {"ports": named}}), *settle())
+        yield case("mixed/two-named-%s" % label, *three, selecting(ports=named + [{"name": "b", "port": 81, "targetPort": 81}], **more), *settle(), patch(s, {"spec": {"ports": [{"name": "b", "port": 81, "targetPort": 81}]}}), *settle())
+    for label, more in (("dual", DUAL), ("prefer", {"ipFamilyPolicy": "PreferDualStack"}), ("six", SIX), ("headless-dual", {**DUAL, **HEADLESS})):
+        pods = [*running("p", BOTH, spec=web(8080)), *running("q", ["10.9.0.2"], spec=web(9090)), *running("r", ["fd00:9::3"], False, spec=web(9090)), *running("t", ["fd00:9::4", "10.9.0.4"], spec=web(8080, hostNetwork=True))]
+        yield case("mixed/families-%s" % label, *pods, selecting(ports=named, **more), *settle(), delete(PODS + "/p?gracePeriodSeconds=0"), *settle(), patch(PODS + "/r/status", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, STRATEGIC), *settle())
+    for distribution in (None, "PreferSameZone", "PreferSameNode"):
+        more = {"trafficDistribution": distribution} if distribution else {}
+        clean = ["/api/v1/nodes/{ns}-" + n for n in "ab"]
+        world = [*node("a", "za"), *node("b", "zb"), *running("p", BOTH, node="{ns}-a"), *running("q", ["10.9.0.2", "fd00:9::2"], node="{ns}-b"), *running("r", ["10.9.0.3", "fd00:9::3"], False, node="{ns}-b", finalizers=["x.example/y"])]
+        yield case("mixed/distribution-%s-dual" % distribution, *world, selecting(**DUAL, **more), *settle(), patch(PODS + "/q/status", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, STRATEGIC), *settle(), delete(PODS + "/r"), *settle(), patch(PODS + "/r", {"metadata": {"finalizers": None}}), cleanup=clean)
+        yield case("mixed/node-deleted-%s" % distribution, *world, selecting(**more), *settle(), delete("/api/v1/nodes/{ns}-b"), patch(PODS + "/p/status", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, STRATEGIC), *settle(), patch(PODS + "/r", {"metadata": {"finalizers": None}}), cleanup=clean)
+        yield case("mixed/node-not-ready-%s" % distribution, *world, selecting(**more), *settle(), patch("/api/v1/nodes/{ns}-b/status", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, STRATEGIC), *settle(), patch(PODS + "/r", {"metadata": {"finalizers": None}}), cleanup=clean)
+    yield case("mixed/two-services", selecting(), post(SERVICES, service({"selector": {"app": "a", "v": "1"}, "ports": [{"port": 81}], **HEADLESS}, name="t")), *running("p", "10.9.0.1", labels={"app": "a", "v": "1"}), *running("q", "10.9.0.2"), *settle(SLICES, ENDPOINTS + "/s", ENDPOINTS + "/t"), patch(PODS + "/p", {"metadata": {"labels": {"v": "2"}}}), *settle(SLICES, ENDPOINTS + "/s", ENDPOINTS + "/t"))
+    yield case("mixed/ports-of-protocols", selecting(ports=[{"name": n, "port": 53, "protocol": k, "targetPort": 53} for n, k in (("a", "UDP"), ("b", "TCP"), ("c", "SCTP"))]), *ONE, *settle(), patch(s, {"spec": {"ports": [{"name": "b", "port": 53, "protocol": "TCP", "appProtocol": "kubernetes.io/ws"}]}}), *settle())
+    e, p = ENDPOINTS + "/s", {"name": "http", "port": 80}
+    four = lambda i: {"ip": "10.9.0.%d" % i}
+    lists = {"shared-address": [{"addresses": [four(1), four(2)], "ports": [p]}, {"addresses": [four(2), four(3)], "ports": [{"name": "b", "port": 81}]}], "ready-elsewhere": [{"addresses": [four(1)], "ports": [p]}, {"notReadyAddresses": [four(1)], "ports": [{"name": "b", "port": 81}]}], "order": [{"addresses": [four(3), four(1), four(2)], "ports": [{"name": "z", "port": 9}, p]}], "families-apart": [{"addresses": [{"ip": "fd00:9::1"}], "ports": [p]}, {"addresses": [four(1)], "ports": [p]}],
+             "same-port-twice": [{"addresses": [four(1)], "ports": [p, {"name": "b", "port": 80}]}], "nodes": [{"addresses": [{**four(1), "nodeName": "n1"}, {**four(2), "nodeName": "n2", "hostname": "h"}], "ports": [p]}]}
+    for label, value in lists.items():
+        yield case("mixed/mirrored-%s" % label, plain(ports=[p, {"name": "b", "port": 81}]), post(ENDPOINTS, endpoints(value)), *settle(SLICES), patch(e, {"subsets": list(reversed(value))}), *settle(SLICES), patch(e, {"subsets": value[:1]}), *settle(SLICES), patch(e, {"subsets": None}), *settle(SLICES))
+    yield case("mixed/mirrored-service-kinds", plain(ports=[p]), post(ENDPOINTS, endpoints(lists["order"])), *settle(SLICES), patch(s, {"spec": {"ports": [{"name": "other", "port": 9}]}}), *settle(SLICES), patch(s, {"metadata": {"labels": {"x": "y"}}}), *settle(SLICES))
 
 
 def serial():

@@ -218,9 +218,9 @@ impl Resolver<'_, '_, '_> {
             }),
             // CoreDNS does not check the existence of the name for this type.
             (kind::SOA, _) => LookupResult::NoData,
-            // As CoreDNS: names without records of their own do not exist for TXT (DNS-15).
+            // As CoreDNS: names without records of their own do not exist for TXT, nor the name server for PTR (DNS-15).
             (kind::TXT, QueryTarget::Service { .. } | QueryTarget::Pod { .. }) => self.existence(target),
-            (kind::TXT, _) => LookupResult::NameError,
+            (kind::TXT, _) | (kind::PTR, QueryTarget::NameServer) => LookupResult::NameError,
             (kind::NS, QueryTarget::Apex) => self.put_name_servers(),
             (kind::A | kind::AAAA, _) => self.addresses(name, target, NameRef::QUESTION, 0),
             (kind::SRV, QueryTarget::Service { key, at, part }) => self.services(key, at, part),

@@ -374,6 +374,8 @@ fn zone_names_its_servers() {
         query(&index, "ns.dns.cluster.local", kind::A).1,
         BTreeSet::from([IpAddr::from([10, 0, 0, 53])])
     );
+    let name_error = Some(ResponseCode::NameError);
+    assert_eq!(query(&index, "ns.dns.cluster.local", kind::PTR).0, name_error);
     // Once the server's address is an endpoint of a Service, that Service is the name server.
     index
         .apply_service(&service("kube-dns", "10.96.0.10"))
