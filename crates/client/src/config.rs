@@ -103,7 +103,8 @@ impl Config {
         let text = String::from_utf8_lossy(&text);
         let file: KubeconfigFile = serde_saphyr::from_str(&text).map_err(|error| ConfigError::Parse {
             path: path.into(),
-            reason: error.to_string(),
+            // The text around the fault can contain a token or a key.
+            reason: error.without_snippet().to_string(),
         })?;
         let undefined = |subject, name: &str| ConfigError::Undefined {
             path: path.into(),

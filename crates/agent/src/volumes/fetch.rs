@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::error::VolumeError;
 use super::payload::{Objects, Tokens, referenced};
-use crate::containers::environment::SourceKind;
+use crate::containers::environment::{SourceKind, Variables};
 use crate::object::{Pod, Projection, TokenSource};
 
 /// Default lifetime of a token in seconds.
@@ -86,18 +86,48 @@ pub async fn read(
     name: &str,
 ) -> Result<BTreeMap<String, Vec<u8>>, ClientError> {
     let object: Value = client.get(&path_of(namespace, kind, name)).await?;
-    let field = |name: &str| object.get(name).and_then(Value::as_object).into_iter().flatten();
-    let plain = field("data").filter_map(|(key, value)| {
+    let binary = field(&object, "binaryData")
+        .filter_map(|(key, value)| Some((key.clone(), STANDARD.decode(value.as_str()?).ok()?)));
+    Ok(data(&object, kind).chain(binary).collect())
+}
+
+/// Reads the keys of a ConfigMap or Secret for the variables of containers. As in the kubelet, `binaryData` is for files
+/// only.
+///
+/// # Errors
+/// Errors of the API server.
+pub async fn read_variables(
+    client: &Client,
+    namespace: &str,
+    kind: SourceKind,
+    name: &str,
+) -> Result<Variables, ClientError> {
+    let object: Value = client.get(&path_of(namespace, kind, name)).await?;
+    Ok(variables(&object, kind))
+}
+
+fn variables(object: &Value, kind: SourceKind) -> Variables {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    data(object, kind)
+        .map(|(key, value)| (key, text(value)))
+        .collect()
+}
+
+/// Returns the entries of `data`.
+fn data(object: &Value, kind: SourceKind) -> impl Iterator<Item = (String, Vec<u8>)> {
+    field(object, "data").filter_map(move |(key, value)| {
         let text = value.as_str()?;
         let content = match kind {
             SourceKind::ConfigMap => text.as_bytes().to_vec(),
             SourceKind::Secret => STANDARD.decode(text).ok()?,
         };
         Some((key.clone(), content))
-    });
-    let binary = field("binaryData")
-        .filter_map(|(key, value)| Some((key.clone(), STANDARD.decode(value.as_str()?).ok()?)));
-    Ok(plain.chain(binary).collect())
+    })
+}
+
+/// Returns the entries of a map.
+fn field<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+    object.get(name).and_then(Value::as_object).into_iter().flatten()
 }
 
 /// Returns the path of a ConfigMap or Secret. The name in a Pod is any text that its author chose, such as
@@ -146,3 +176,6 @@ async fn request_token(client: &Client, pod: &Pod, source: &TokenSource) -> Resu
         renewed_at: Timestamp::from_second(now.as_second() + after).unwrap_or(end),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,7 +26,7 @@ use fetch::FetchedSources;
 
 pub use empty_dir::set_up_tmpfs;
 pub use error::{VolumeError, VolumeSetUpError};
-pub use fetch::read as read_object;
+pub use fetch::{read as read_object, read_variables};
 
 #[cfg(test)]
 mod tests;

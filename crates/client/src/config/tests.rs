@@ -47,6 +47,14 @@ fn error_names_undefined_entry() {
 }
 
 #[test]
+fn syntax_error_contains_no_secret() {
+    let error = config_of(&TOKEN.replace("{token: abc}", "{token: abc")).expect_err("invalid YAML");
+    let text = error.to_string();
+    assert!(text.contains("line ") && !text.contains("abc"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
 fn rejects_users_with_exec_by_name() {
     let error = config_of(&TOKEN.replace("{token: abc}", "{exec: {command: x}}")).expect_err("unsupported");
     assert!(

@@ -70,7 +70,12 @@ impl EventRecorder {
                     name,
                     ..
                 } = &regarding;
-                tracing::warn!(kind, namespace, name, reason, %error, "Event not written");
+                // As upstream: the objects of a terminating namespace end in turn, and none can have Events.
+                if error.is_namespace_terminating() {
+                    tracing::debug!(kind, namespace, name, reason, %error, "Event not written");
+                } else {
+                    tracing::warn!(kind, namespace, name, reason, %error, "Event not written");
+                }
             }
         }
     }

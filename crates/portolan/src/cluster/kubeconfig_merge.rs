@@ -219,7 +219,9 @@ fn read(path: &Path) -> Result<Option<Value>, MergeError> {
         path: path.to_owned(),
         reason,
     };
-    let value: Value = serde_saphyr::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+    // The text around the fault can contain a token or a key.
+    let parsed = serde_saphyr::from_str(&text);
+    let value: Value = parsed.map_err(|error| invalid(error.without_snippet().to_string()))?;
     if !value.is_object() {
         return Err(invalid("found no mapping".to_owned()));
     }

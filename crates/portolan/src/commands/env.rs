@@ -13,7 +13,7 @@ use agent::containers::environment::{
 };
 use agent::object::quantity::Quantity;
 use agent::object::{Container, Pod};
-use agent::volumes::read_object;
+use agent::volumes::read_variables;
 use api::object::Service;
 use clap::Args;
 use client::Client;
@@ -164,11 +164,9 @@ struct List {
 async fn sources(client: &Client, pod: &Pod, container: &Container) -> Result<Sources, CommandError> {
     let mut sources = Sources::new();
     for (kind, name) in referenced(container) {
-        match read_object(client, &pod.metadata.namespace, kind, name).await {
-            Ok(keys) => {
-                let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-                let keys = keys.into_iter().map(|(key, value)| (key, text(value))).collect();
-                sources.insert((kind, name.to_owned()), keys);
+        match read_variables(client, &pod.metadata.namespace, kind, name).await {
+            Ok(variables) => {
+                sources.insert((kind, name.to_owned()), variables);
             }
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),

@@ -132,5 +132,5 @@ fn read_image_table(path: &Path) -> Result<ImageTable, CommandError> {
         .map_err(FileError::at(path))
         .map_err(|error| format!("--image-table {error}"))?;
     let images = serde_saphyr::from_str(&text);
-    images.map_err(|error| format!("--image-table {}: {error}", path.display()).into())
+    images.map_err(|error| format!("--image-table {}: {}", path.display(), error.without_snippet()).into())
 }

@@ -149,12 +149,16 @@ fn read_yaml(text: &str) -> Result<(Value, Option<String>), String> {
         Ok(value) => return Ok((value, None)),
         Err(error) => error,
     };
-    let serde_saphyr::Error::DuplicateMappingKey { key, location } = error.without_snippet() else {
+    let error = error.without_snippet();
+    let serde_saphyr::Error::DuplicateMappingKey { key, location } = error else {
         return Err(error.to_string());
     };
     let key = key.as_deref().unwrap_or("a key");
     let duplicate = format!("{key} again in line {}", location.line());
-    let lenient = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
+    let lenient = serde_saphyr::options! {
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        with_snippet: false,
+    };
     let value = serde_saphyr::from_str_with_options(text, lenient).map_err(|error| error.to_string())?;
     Ok((value, Some(duplicate)))
 }

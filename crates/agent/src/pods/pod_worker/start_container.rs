@@ -20,7 +20,7 @@ use crate::resources::cgroups::{CgroupError, Limits};
 use crate::runtime::RuntimeError;
 use crate::sandbox::SELF_EXE;
 use crate::sandbox::protocol::{Program, StandardStreams};
-use crate::volumes::read_object;
+use crate::volumes::read_variables;
 
 /// Reason why a container does not start. The message goes into its status; the worker retries with back-off.
 #[derive(Debug, thiserror::Error)]
@@ -206,11 +206,6 @@ impl ContainerStart<'_> {
 
     async fn source(&self, kind: SourceKind, name: &str) -> Result<Variables, ClientError> {
         let namespace = &self.context.pod.metadata.namespace;
-        let values = read_object(&self.context.agent.client, namespace, kind, name).await?;
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ok(values
-            .into_iter()
-            .map(|(key, value)| (key, text(value)))
-            .collect())
+        read_variables(&self.context.agent.client, namespace, kind, name).await
     }
 }

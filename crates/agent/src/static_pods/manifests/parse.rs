@@ -65,7 +65,7 @@ pub fn parse(content: &[u8], path: &Path, node_name: &str) -> Result<Vec<StaticP
     let text = String::from_utf8_lossy(content);
     let documents: Vec<Value> = match serde_json::from_str::<Value>(&text) {
         Ok(value) => vec![value],
-        Err(_) => serde_saphyr::from_multiple(&text).map_err(|error| ManifestError::Syntax {
+        Err(_) => parse_yaml(&text).map_err(|error| ManifestError::Syntax {
             path: path.to_owned(),
             detail: error.to_string(),
         })?,
@@ -89,6 +89,15 @@ pub fn parse(content: &[u8], path: &Path, node_name: &str) -> Result<Vec<StaticP
         }
     }
     Ok(pods)
+}
+
+/// Parses YAML as kubectl and the API server do: `0400` is an octal number.
+fn parse_yaml(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    };
+    serde_saphyr::from_multiple_with_options(text, options)
 }
 
 /// Position of a document, and the node of its Pods.

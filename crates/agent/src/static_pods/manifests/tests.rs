@@ -44,6 +44,26 @@ fn parses_yaml_documents_json_and_lists() {
 }
 
 #[test]
+fn numbers_with_a_leading_zero_are_octal() {
+    let volume = "{name: v, downwardAPI: {defaultMode: 0400, items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}";
+    let pods = pods(&WEB.replace("spec:", &format!("spec:\n  volumes: [{volume}]"))).unwrap();
+    assert_eq!(
+        pods[0].mirror["spec"]["volumes"][0]["downwardAPI"]["defaultMode"],
+        0o400
+    );
+}
+
+#[test]
+fn syntax_error_has_one_line() {
+    let message = pods(&WEB.replace("image: shell}", "image: shell")).expect_err("invalid YAML");
+    assert!(
+        message.starts_with("/etc/web.yaml: ") && message.contains("line "),
+        "{message}"
+    );
+    assert_eq!(message.lines().count(), 1, "{message}");
+}
+
+#[test]
 fn errors_name_file_document_and_field() {
     let error = |from: &str, to: &str| pods(&WEB.replace(from, to)).expect_err("an invalid manifest");
     let message = error("image: shell", "image: shell, prots: []");

@@ -136,7 +136,7 @@ fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, AdmissionConf
     })?;
     serde_saphyr::from_str(&text).map_err(|error| AdmissionConfigurationError::Form {
         path: path.to_owned(),
-        message: error.to_string(),
+        message: error.without_snippet().to_string(),
     })
 }
 

@@ -91,9 +91,10 @@ fn invalid_files_are_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let (from, into) = (directory.path().join("a"), directory.path().join("b"));
     fs::write(&from, PORTOLAN).unwrap();
-    for content in ["- a\n- b\n", "a: [\n"] {
+    for content in ["- a\n- b\n", "a: [\n", "token: secret\na: [\n"] {
         fs::write(&into, content).unwrap();
-        merge_file(&from, &into, "portolan", false).expect_err("an invalid file");
+        let error = merge_file(&from, &into, "portolan", false).expect_err("an invalid file");
+        assert!(!error.to_string().contains("secret"), "{error}");
         assert_eq!(fs::read_to_string(&into).unwrap(), content);
     }
 }

@@ -153,10 +153,11 @@ fn is_list(document: &Value) -> bool {
     is_kind && document["items"].is_array()
 }
 
-/// Limits of YAML: a dump of a large cluster exceeds the default ones, which are for untrusted configuration. JSON has
-/// none.
+/// Options of YAML. As with kubectl, the last of several equal keys counts: templates repeat labels. A dump of a large
+/// cluster exceeds the default limits, which are for untrusted configuration. JSON has none.
 fn yaml_options() -> serde_saphyr::Options {
     serde_saphyr::options! {
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
         with_snippet: false,
         budget: serde_saphyr::budget! {
             max_events: YAML_NODES_MAX,

@@ -38,7 +38,12 @@ impl Objects {
             objects.add(value, DEPTH_MAX);
             return Ok(objects);
         }
-        let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
+        // As with kubectl, the last of several equal keys counts.
+        let options = serde_saphyr::options! {
+            duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+            with_snippet: false,
+        };
+        let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)?;
         for document in documents {
             objects.add(document, DEPTH_MAX);
         }

@@ -71,6 +71,15 @@ fn invalid_objects_are_reported_and_skipped() {
 }
 
 #[test]
+fn last_of_equal_keys_counts_as_with_kubectl() {
+    let text = "kind: Service\nmetadata: {name: web, labels: {a: b, a: c}}\nspec: {clusterIP: 10.96.0.4, clusterIP: 10.96.0.5, \
+                ports: [{port: 80}]}\n";
+    let objects = Objects::parse(text).expect("a file");
+    assert_eq!(objects.services.len(), 1);
+    assert!(view::text(&compute(&objects, "node-a", &Labels::new())).contains("10.96.0.5:80"));
+}
+
+#[test]
 fn text_has_a_line_per_origin() {
     let text = "kind: Service
 metadata: {name: web}

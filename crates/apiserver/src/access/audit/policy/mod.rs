@@ -190,8 +190,8 @@ impl AuditPolicy {
     /// # Errors
     /// See [`AuditPolicyError`].
     pub fn read(text: &str) -> Result<AuditPolicy, AuditPolicyError> {
-        let file: File =
-            serde_saphyr::from_str(text).map_err(|error| AuditPolicyError::Form(error.to_string()))?;
+        let file: File = serde_saphyr::from_str(text)
+            .map_err(|error| AuditPolicyError::Form(error.without_snippet().to_string()))?;
         let version = file
             .api_version
             .strip_prefix(GROUP)

@@ -62,6 +62,16 @@ async fn services_are_required() {
 }
 
 #[test]
+fn last_of_equal_keys_counts_as_with_kubectl() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let text =
+        "apiVersion: v1\nkind: Service\nmetadata: {name: a, labels: {app: a, app: b}}\nmetadata: {name: b}\n";
+    std::fs::write(file.path(), text).expect("a writable file");
+    let source = Source::from_files(&[file.path().to_owned()]).expect("objects");
+    assert!(source.builder.contains(Kind::Service, "default", "b"));
+}
+
+#[test]
 fn files_without_objects_are_rejected() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let paths = [file.path().to_owned()];
