@@ -32,7 +32,6 @@ pub(super) struct Listener {
     /// Maximum age of connections.
     pub(super) age_limit: Arc<tcp::AgeLimit>,
     /// Permit of the listener.
-    #[expect(dead_code, reason = "its drop releases the permit")]
     pub(super) share: Option<NamespaceShare>,
     task: Task,
 }

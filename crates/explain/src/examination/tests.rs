@@ -28,7 +28,7 @@ fn findings_of_one_service_are_bounded() {
     };
     let undeclared = |scope: &Scope| -> Vec<Finding> {
         let mut found = examine(&world, scope, &Options::default());
-        found.retain(|finding| finding.code == Code(8));
+        found.retain(|finding| finding.code == crate::Code(8));
         found
     };
     assert_eq!(undeclared(&named).len(), 200);
