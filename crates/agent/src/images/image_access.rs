@@ -3,7 +3,8 @@
 //!
 //! The registry has permitted the pull to the credentials of one namespace. Pods of other namespaces pull such an image
 //! with their own credentials, also with `imagePullPolicy: IfNotPresent`. All Pods may use an image without an entry: it was
-//! loaded by an administrator, or pulled without credentials.
+//! loaded by an administrator, or pulled without credentials. If entries are lost, only the namespaces that pull an image
+//! from then on may use it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -32,6 +33,9 @@ struct Entries {
     /// Names of images whose pull with credentials has not ended. The store can have such an image already.
     #[serde(default)]
     pending: BTreeSet<String>,
+    /// True if entries are lost. An image without an entry can be one that was pulled with credentials.
+    #[serde(default)]
+    is_incomplete: bool,
 }
 
 /// Successful pull.
@@ -46,7 +50,7 @@ pub(crate) struct Pulled<'a> {
 }
 
 impl ImageAccess {
-    /// Reads the entries of an earlier agent.
+    /// Reads the entries of an earlier agent. If that fails, they are incomplete until an administrator removes the file.
     pub(crate) fn open(path: PathBuf) -> Self {
         let entries = match fs::read(&path) {
             Ok(json) => serde_json::from_slice(&json).map_err(io::Error::from),
@@ -54,8 +58,14 @@ impl ImageAccess {
             Err(error) => Err(error),
         };
         let entries = entries.unwrap_or_else(|error| {
-            tracing::error!(path = %path.display(), %error, "entries of pulled images not read; all Pods may use them");
-            Entries::default()
+            tracing::error!(
+                path = %path.display(), %error,
+                "entries of pulled images not read; each namespace pulls its images again until the file is removed"
+            );
+            Entries {
+                is_incomplete: true,
+                ..Entries::default()
+            }
         });
         Self {
             path,
@@ -68,7 +78,7 @@ impl ImageAccess {
         let entries = self.lock();
         match entries.namespaces.get(&digest.to_string()) {
             Some(namespaces) => namespaces.contains(namespace),
-            None => !entries.pending.contains(&reference.to_string()),
+            None => !entries.is_incomplete && !entries.pending.contains(&reference.to_string()),
         }
     }
 
@@ -125,12 +135,13 @@ impl ImageAccess {
 impl Entries {
     fn record(&mut self, namespace: &str, pulled: Pulled<'_>) {
         let digest = pulled.digest.to_string();
-        if !pulled.has_credentials {
+        if !pulled.has_credentials && !self.is_incomplete {
             self.namespaces.remove(&digest);
             return;
         }
         // All Pods could use the image before.
-        let was_free = pulled.before == Some(pulled.digest) && !self.namespaces.contains_key(&digest);
+        let had_entry = self.is_incomplete || self.namespaces.contains_key(&digest);
+        let was_free = pulled.before == Some(pulled.digest) && !had_entry;
         if !was_free {
             self.namespaces
                 .entry(digest)

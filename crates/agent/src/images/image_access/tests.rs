@@ -84,3 +84,30 @@ fn failed_pull_and_removed_image_leave_no_entry() {
     access.finish("team", &name, with_credentials(&second, None), Some(&present));
     assert_eq!(access.lock().namespaces.len(), 1);
 }
+
+#[test]
+fn images_are_for_no_other_namespace_after_a_loss_of_entries() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("access.json");
+    fs::write(&path, "{").expect("a file");
+    let access = ImageAccess::open(path.clone());
+    let (image, name) = (digest("a"), reference("registry.example/team/app:1"));
+    assert!(!access.permits("team", &name, &image));
+    let without = Pulled {
+        digest: &image,
+        before: Some(&image),
+        has_credentials: false,
+    };
+    access.finish("team", &name, Some(without), None);
+    access.finish("second", &name, with_credentials(&image, Some(&image)), None);
+    // The next agent reads the file, but the entries stay lost.
+    for access in [access, ImageAccess::open(path.clone())] {
+        assert!(access.permits("team", &name, &image));
+        assert!(access.permits("second", &name, &image));
+        assert!(!access.permits("other", &name, &image));
+        assert!(!access.permits("team", &name, &digest("loaded before")));
+    }
+    fs::remove_file(&path).expect("a removed file");
+    let access = ImageAccess::open(path);
+    assert!(access.permits("other", &name, &image));
+}

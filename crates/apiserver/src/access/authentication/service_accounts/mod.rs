@@ -11,7 +11,7 @@ mod tests;
 
 pub use keys::KeyError;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -140,9 +140,11 @@ impl ServiceAccounts {
         } else {
             audiences
         };
+        // A TokenReview and its token can each have thousands of audiences.
+        let claimed: HashSet<&str> = claims.aud.iter().map(String::as_str).collect();
         let valid_audiences: Vec<String> = audiences
             .iter()
-            .filter(|audience| claims.aud.iter().any(|claimed| claimed == *audience))
+            .filter(|audience| claimed.contains(**audience))
             .map(|audience| (*audience).to_owned())
             .collect();
         if valid_audiences.is_empty() {

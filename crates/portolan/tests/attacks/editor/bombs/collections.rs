@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::{OBJECTS, Target};
 
-/// Objects of 1.45 MB, together more than 32 MiB.
-const LARGE_OBJECTS: usize = 24;
-const LARGE_OBJECT_BYTES: usize = 1_450_000;
+/// Objects of 1 MB, together more than 32 MiB.
+const LARGE_OBJECTS: usize = 36;
+const LARGE_OBJECT_BYTES: usize = 1_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_collections_are_not_encoded_as_one_tree() {
