@@ -165,6 +165,14 @@ pub struct StatusCause {
 
 impl std::fmt::Display for Status {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}: {}", self.code, self.reason, self.message)
+        write!(f, "{}", self.code)?;
+        // Responses in plain text have none.
+        if !self.reason.is_empty() {
+            write!(f, " {}", self.reason)?;
+        }
+        write!(f, ": {}", self.message)
     }
 }
+
+#[cfg(test)]
+mod tests;

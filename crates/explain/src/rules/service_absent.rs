@@ -70,7 +70,7 @@ fn describe(world: &World, namespace: &str, name: &str) -> (String, String) {
         Some(other) => (
             format!("{absent}. The nearest name is {namespace}/{other}"),
             format!(
-                "Use the name {other}, or create the Service: kubectl -n {namespace} get service {other}"
+                "Create the Service, or use the name {other}: kubectl -n {namespace} get service {other}"
             ),
         ),
         None => (

@@ -156,14 +156,17 @@ fn check_readiness(node: &Node) -> Result<(), NotReady> {
     }
 }
 
-/// Checks the readiness endpoint of the API server. The check of writes comes first, because its response has the
-/// reason. Servers of earlier versions do not have it.
 async fn check_api(status: &ProcessStatus) -> Result<(), CommandError> {
-    let client = Client::new(Config::from_kubeconfig(&status.kubeconfig)?)?;
-    for path in ["/readyz/etcd-writes", "/readyz"] {
+    check_readyz(&Client::new(Config::from_kubeconfig(&status.kubeconfig)?)?).await
+}
+
+/// Checks the readiness endpoint of the API server. The check of writes comes first, because its response has the
+/// reason. Servers of earlier versions do not have it, and joined hosts must not read it alone.
+async fn check_readyz(client: &Client) -> Result<(), CommandError> {
+    for (path, is_optional) in [("/readyz/etcd-writes", true), ("/readyz", false)] {
         let answer = client.send(Method::GET, path, client::JSON, Default::default());
         match tokio::time::timeout(API_TIMEOUT, answer).await {
-            Ok(Err(error)) if error.is_not_found() => {}
+            Ok(Err(error)) if is_optional && (error.is_not_found() || error.is_forbidden()) => {}
             Ok(answer) => drop(answer?),
             Err(_) => return Err(format!("no response within {API_TIMEOUT:?}").into()),
         }

@@ -1,5 +1,48 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use client::{Body, Exchange, TransportError};
+use futures_util::FutureExt;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+
 use super::*;
 use crate::cluster::status_file::ComponentStatus;
+
+/// Server with a code for the check of writes, and one for all checks.
+fn server(writes_code: u16, all_code: u16) -> Client {
+    let exchange: Exchange = Arc::new(move |request: Request<Bytes>| {
+        let code = match request.uri().path() {
+            "/readyz/etcd-writes" => writes_code,
+            _ => all_code,
+        };
+        async move {
+            let body = Full::new(Bytes::from("text")).map_err(TransportError::from);
+            let response: Result<Response<Body>, _> =
+                Response::builder().status(code).body(body.boxed_unsync());
+            response.map_err(TransportError::from)
+        }
+        .boxed()
+    });
+    Client::in_process(exchange)
+}
+
+#[tokio::test]
+async fn readiness_needs_no_right_to_single_checks() {
+    for code in [200, 403, 404] {
+        check_readyz(&server(code, 200)).await.expect("a ready server");
+        check_readyz(&server(code, 500))
+            .await
+            .expect_err("no ready server");
+        check_readyz(&server(code, 403))
+            .await
+            .expect_err("no ready server");
+    }
+    let error = check_readyz(&server(500, 500))
+        .await
+        .expect_err("no ready server");
+    assert!(error.to_string().contains("/readyz/etcd-writes"), "{error}");
+}
 
 #[test]
 fn components_have_lines_with_reasons() {
