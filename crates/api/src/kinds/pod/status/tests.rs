@@ -59,6 +59,14 @@ fn fields_of_the_status_are_valid() {
             "status.hostIPs: Invalid value: [{\"IP\":\"10.1.1.1\"},{\"IP\":\"10.1.1.2\"}]: may specify no more than one IP for each IP family",
         ]
     );
+    assert_eq!(
+        faults("", json!({"hostIPs": [{"ip": ""}, {"ip": "2001:db8::1"}]})),
+        [
+            "status.hostIPs[0]: Invalid value: \"\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+            "status.hostIPs: Internal error: failed to check for dual stack with error:invalid IP[0]: ",
+            "status.hostIPs: Invalid value: [{\"IP\":\"\"},{\"IP\":\"2001:db8::1\"}]: may specify no more than one IP for each IP family",
+        ]
+    );
     let conditions = faults("", json!({"conditions": [{"type": "a b"}]}));
     assert!(conditions[0].starts_with("status.conditions[0].Type: Invalid value: \"a b\": name part must"));
 }
