@@ -13,6 +13,7 @@ use crate::kinds::apps::template::{self, TemplateRules};
 use crate::kinds::apps::{begin_generation, complete, validate_not_negative};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
+use crate::machinery::names;
 use crate::machinery::selector::LabelSelector;
 use crate::machinery::tree::{
     child, entries, flag_if_set, is_set, number, object_mut, omit_zero, set, set_or_clear, text,
@@ -156,7 +157,24 @@ pub fn validate_job(job: &Value) -> FieldErrors {
     let mut errors = metadata::validate(job, NameForm::DnsSubdomain, true);
     validate_generated_selector(&mut errors, job);
     validate_spec(&mut errors, child(job, "spec"));
+    validate_hostnames(&mut errors, job);
     errors
+}
+
+/// Checks that the hostnames of an Indexed Job's Pods, which end with the index, are DNS labels.
+fn validate_hostnames(errors: &mut FieldErrors, job: &Value) {
+    let spec = child(job, "spec");
+    let completions = number(spec, "completions");
+    if text(spec, "completionMode") != "Indexed" || completions < 1 {
+        return;
+    }
+    let name = text(child(job, "metadata"), "name");
+    let last = format!("{name}-{}", completions - 1);
+    if !names::dns_label(&last).is_empty() {
+        let path = Path::new("metadata").child("name");
+        let fault = format!("will not able to create pod with invalid DNS label: {last}");
+        errors.push(FieldError::invalid(&path, name, fault));
+    }
 }
 
 /// Checks that the selector is the one that the server creates, unless the client manages it (upstream's

@@ -50,6 +50,20 @@ fn parallelism_alone_makes_a_work_queue() {
     assert!(!is_set(&job["spec"], "completions"));
 }
 
+// The expectation is a response of kube-apiserver 1.36.2.
+#[test]
+fn rejects_indexed_jobs_whose_hostnames_are_no_labels() {
+    let mut indexed = job(json!({"completionMode": "Indexed", "completions": 11}));
+    assert_eq!(faults(&indexed), Vec::<String>::new());
+    indexed["metadata"]["name"] = json!("a.b");
+    assert_eq!(
+        faults(&indexed),
+        ["metadata.name: Invalid value: \"a.b\": will not able to create pod with invalid DNS label: a.b-10"]
+    );
+    indexed["spec"]["completionMode"] = json!("NonIndexed");
+    assert_eq!(faults(&indexed), Vec::<String>::new());
+}
+
 #[test]
 fn rejects_invalid_specs() {
     let cases = [
