@@ -37,6 +37,7 @@ pub use stateful_set::{
     validate_stateful_set, validate_stateful_set_status_update, validate_stateful_set_update,
 };
 
+pub use status::complete_conditions;
 pub use warnings::{
     daemon_set_creation_warnings, stateful_set_creation_warnings, stateful_set_update_warnings,
     workload_creation_warnings, workload_update_warnings,
@@ -72,6 +73,7 @@ pub(crate) fn complete(object: &mut Value, nullable: &[&str], zeroable: &[&str])
         omit_zero(spec, zeroable);
         template::default_on_write(spec);
     }
+    status::omit_empty(object);
     status::complete_conditions(object, &["lastTransitionTime"]);
 }
 

@@ -96,16 +96,16 @@ pub fn default_job_on_write(job: &mut Value) {
 }
 
 /// Returns the labels of a Job without labels: those of its template. As upstream, they have the labels that identify the
-/// Job, although these are added to the template later.
+/// Job, although these are added to the template later. A Job whose template has no labels has these only.
 fn default_labels(job: &Value) -> Option<Value> {
     let (metadata, spec) = (child(job, "metadata"), child(job, "spec"));
     let labels = child(child(child(spec, "template"), "metadata"), "labels");
-    let mut labels = labels.as_object().filter(|labels| !labels.is_empty())?.clone();
+    let mut labels = labels.as_object().cloned().unwrap_or_default();
     let (uid, name) = (text(metadata, "uid"), text(metadata, "name"));
     if flag_if_set(spec, "manualSelector") != Some(true) && !uid.is_empty() {
         add_identity(&mut labels, uid, name);
     }
-    Some(Value::Object(labels))
+    (!labels.is_empty()).then_some(Value::Object(labels))
 }
 
 /// Adds the labels that identify the Pods of a Job.

@@ -315,6 +315,29 @@ fn labels_of_the_template_are_those_of_a_job_without_labels() {
 }
 
 #[test]
+fn jobs_have_the_labels_of_their_pods() {
+    let plain = job(json!({}));
+    let mut written = plain.clone();
+    default_job_on_write(&mut written);
+    assert_eq!(
+        plain["metadata"]["labels"],
+        plain["spec"]["template"]["metadata"]["labels"]
+    );
+    assert_eq!(written, plain);
+    let manual = job(json!({"manualSelector": true}));
+    assert!(!is_set(&manual["metadata"], "labels"));
+}
+
+#[test]
+fn empty_fields_of_the_status_are_absent() {
+    let mut idle = job(json!({}));
+    idle["status"] =
+        json!({"active": 0, "succeeded": 0, "failed": 0, "completedIndexes": "", "conditions": []});
+    default_job_on_write(&mut idle);
+    assert_eq!(idle["status"], json!({}));
+}
+
+#[test]
 fn conditions_have_times() {
     let mut finished = job(json!({}));
     finished["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});

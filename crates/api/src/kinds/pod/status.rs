@@ -8,7 +8,7 @@ use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::ip;
 use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
-use crate::machinery::tree::{child, is_set, items, items_mut, number, set, text};
+use crate::machinery::tree::{child, is_set, items, items_mut, number, omit_zero, set, text};
 
 /// Lists of statuses of containers.
 const CONTAINER_STATUS_LISTS: [&str; 3] = [
@@ -17,13 +17,24 @@ const CONTAINER_STATUS_LISTS: [&str; 3] = [
     "ephemeralContainerStatuses",
 ];
 
+/// Other fields that upstream omits if they are empty.
+const OMITTED_IF_EMPTY: [&str; 8] = [
+    "observedGeneration",
+    "phase",
+    "message",
+    "reason",
+    "nominatedNodeName",
+    "hostIP",
+    "hostIPs",
+    "resize",
+];
+
 const REPEATED_FAMILY: &str = "may specify no more than one IP for each IP family";
 
-/// Sets the fields that each condition and each status of a container has.
+/// Drops empty fields, and sets those that each status of a container has.
 pub(super) fn complete(status: &mut Value) {
-    for condition in items_mut(status, "conditions") {
-        set_null_times(condition, &["lastProbeTime", "lastTransitionTime"]);
-    }
+    omit_zero(status, &OMITTED_IF_EMPTY);
+    omit_zero(status, &CONTAINER_STATUS_LISTS);
     for list in CONTAINER_STATUS_LISTS {
         for container in items_mut(status, list) {
             complete_container_status(container);

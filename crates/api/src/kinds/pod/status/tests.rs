@@ -35,6 +35,17 @@ fn statuses_of_containers_are_complete() {
 }
 
 #[test]
+fn empty_fields_of_the_status_are_absent() {
+    let mut pod = json!({"metadata": {"name": "p"}, "spec": {}, "status": {
+        "phase": "", "resize": "", "initContainerStatuses": [], "conditions": [{"type": "Ready", "reason": ""}]}});
+    default_pod_on_write(&mut pod);
+    assert_eq!(
+        pod["status"],
+        json!({"conditions": [{"type": "Ready", "status": "", "lastProbeTime": null, "lastTransitionTime": null}]})
+    );
+}
+
+#[test]
 fn fields_of_the_status_are_valid() {
     assert_eq!(
         faults("", json!({"observedGeneration": 5, "nominatedNodeName": "n"})),
