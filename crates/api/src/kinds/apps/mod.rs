@@ -37,7 +37,6 @@ pub use stateful_set::{
     validate_stateful_set, validate_stateful_set_status_update, validate_stateful_set_update,
 };
 
-pub use status::complete_conditions;
 pub use warnings::{
     daemon_set_creation_warnings, stateful_set_creation_warnings, stateful_set_update_warnings,
     workload_creation_warnings, workload_update_warnings,
@@ -46,6 +45,7 @@ pub use warnings::{
 use serde_json::{Value, json};
 use template::TemplateRules;
 
+pub use crate::kinds::condition::complete_conditions;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata;
 use crate::machinery::selector::LabelSelector;
@@ -74,7 +74,7 @@ pub(crate) fn complete(object: &mut Value, nullable: &[&str], zeroable: &[&str])
         template::default_on_write(spec);
     }
     status::omit_empty(object);
-    status::complete_conditions(object, &["lastTransitionTime"]);
+    complete_conditions(object, &["lastTransitionTime"]);
 }
 
 /// Increments the generation.

@@ -1,8 +1,8 @@
-//! Fields of statuses that upstream serializes always: counts of zero, and unknown times of conditions.
+//! Fields of statuses that upstream serializes always, such as counts of zero, and those that it omits if they are empty.
 
 use serde_json::{Value, json};
 
-use crate::machinery::tree::{is_set, items_mut, object_mut, omit_zero, set};
+use crate::machinery::tree::{is_set, object_mut, omit_zero, set};
 
 /// Counts of a ReplicaSet or ReplicationController.
 pub(super) const OF_REPLICA_SET: [&str; 1] = ["replicas"];
@@ -54,30 +54,6 @@ pub(super) fn complete(object: &mut Value, counts: &[&str]) {
 pub(super) fn omit_empty(object: &mut Value) {
     if let Some(status) = object.get_mut("status") {
         omit_zero(status, &OMITTED_IF_EMPTY);
-    }
-}
-
-/// Completes the conditions of an object: they have type and status, unknown times are null, and empty texts are absent.
-pub fn complete_conditions(object: &mut Value, times: &[&str]) {
-    let Some(status) = object.get_mut("status") else {
-        return;
-    };
-    omit_zero(status, &["conditions"]);
-    for condition in items_mut(status, "conditions")
-        .iter_mut()
-        .filter(|item| item.is_object())
-    {
-        omit_zero(condition, &["reason", "message"]);
-        for field in ["type", "status"] {
-            if !is_set(condition, field) {
-                set(condition, field, "");
-            }
-        }
-        for time in times {
-            if !is_set(condition, time) {
-                set(condition, time, Value::Null);
-            }
-        }
     }
 }
 

@@ -63,7 +63,7 @@ pub fn default_job_on_write(job: &mut Value) {
         pod_failure_policy::FIELD,
     ];
     complete(job, &nullable, &[]);
-    apps::status::complete_conditions(job, &["lastProbeTime"]);
+    apps::complete_conditions(job, &["lastProbeTime"]);
     let fields = object_mut(job, "spec");
     let replacement = match fields.get_mut(pod_failure_policy::FIELD) {
         Some(policy) => {

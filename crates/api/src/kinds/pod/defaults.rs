@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::references::service_account_name;
 use super::{ALL_CONTAINER_LISTS, CONTAINER_LISTS, status};
-use crate::kinds::apps::complete_conditions;
+use crate::kinds::condition::complete_conditions;
 use crate::machinery::decode::quantity_in_thousandths;
 use crate::machinery::empties::omit_empty_collections;
 use crate::machinery::metadata;
