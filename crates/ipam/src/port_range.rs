@@ -47,6 +47,12 @@ impl PortRange {
         self.size() - self.taken.len()
     }
 
+    /// Returns true if the port is taken.
+    pub fn is_taken(&self, port: u16) -> bool {
+        self.offset_of(port)
+            .is_some_and(|offset| self.taken.contains(offset))
+    }
+
     /// Takes a requested port.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
-use crate::machinery::tree::{number, text, text_if_set};
+use crate::machinery::tree::{is_set, items_mut, number, omit_null, set, text, text_if_set};
 
 /// Protocols of Services and endpoints.
 pub(crate) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
@@ -32,5 +32,18 @@ pub(crate) fn validate_app_protocol(errors: &mut FieldErrors, port: &Value, path
     if let Some(protocol) = text_if_set(port, "appProtocol") {
         let faults = names::qualified_name(protocol);
         push_faults(errors, &path.child("appProtocol"), protocol, faults);
+    }
+}
+
+/// Sets the fields that each port in the status of a load balancer's address has.
+pub(crate) fn complete_port_status(address: &mut Value) {
+    for port in items_mut(address, "ports") {
+        omit_null(port, &["error"]);
+        if !is_set(port, "port") {
+            set(port, "port", 0);
+        }
+        if !is_set(port, "protocol") {
+            set(port, "protocol", "");
+        }
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use api::apps::complete_conditions;
 use api::field::{FieldError, FieldErrors, Path};
 use api::metadata::{self, NameForm, push_faults};
 use api::tree::{
-    as_object_mut, child, clear, entries, is_set, items, items_mut, omit_zero, set, set_or_clear, text, texts,
+    as_object_mut, child, clear, entries, is_set, items, omit_zero, set, set_or_clear, text, texts,
 };
 use api::{ip, names, resource_amount};
 use serde_json::{Map, Value, json};
@@ -63,6 +64,7 @@ pub(crate) fn default_on_write(node: &mut Value) {
         *status = json!({});
     }
     default_status(status);
+    complete_conditions(node, &CONDITION_TIMES);
 }
 
 /// Makes `podCIDR` the first of `podCIDRs`; `podCIDR` takes precedence.
@@ -88,13 +90,6 @@ fn default_status(status: &mut Value) {
     if !is_set(status, "allocatable") && is_set(status, "capacity") {
         let capacity = child(status, "capacity").clone();
         set(status, "allocatable", capacity);
-    }
-    for condition in items_mut(status, "conditions") {
-        if let Some(condition) = condition.as_object_mut() {
-            for time in CONDITION_TIMES {
-                condition.entry(time).or_insert(Value::Null);
-            }
-        }
     }
     let endpoint = Map::from_iter([("Port".to_owned(), json!(0))]);
     let daemons = api::tree::object_mut(status, "daemonEndpoints");

@@ -92,7 +92,7 @@ impl Reviews<'_> {
             "SelfSubjectAccessReview" => {
                 review_own_access(review, target.kind, self.authorizer, self.requester)
             }
-            "SelfSubjectRulesReview" => review_rules(review, target.kind, self.authorizer, self.requester),
+            "SelfSubjectRulesReview" => review_rules(review, self.authorizer, self.requester),
             _ => review_access(review, target, self.authorizer),
         }
     }

@@ -18,7 +18,9 @@ fn takes_requested_ports_of_the_range() {
     let mut range = PortRange::new(30_000..=32_767);
     assert_eq!(range.take(29_999), Err(TakeError::OutOfRange));
     assert_eq!(range.take(32_768), Err(TakeError::OutOfRange));
+    assert!(!range.is_taken(30_000));
     assert_eq!(range.take(30_000), Ok(()));
+    assert!(range.is_taken(30_000) && !range.is_taken(29_999));
     assert_eq!(range.take(30_000), Err(TakeError::Taken));
     assert!(range.release(30_000));
     assert!(!range.release(30_000));

@@ -28,7 +28,7 @@ pub fn default_deployment_on_write(deployment: &mut Value) {
         "strategy",
     ];
     complete(deployment, &nullable, &["minReadySeconds", "paused"]);
-    super::status::complete_conditions(deployment, &["lastUpdateTime"]);
+    super::complete_conditions(deployment, &["lastUpdateTime"]);
     let fields = object_mut(deployment, "spec");
     for (field, default) in [
         ("replicas", REPLICAS_DEFAULT),

@@ -45,6 +45,7 @@ pub use warnings::{
 use serde_json::{Value, json};
 use template::TemplateRules;
 
+pub use crate::kinds::condition::complete_conditions;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata;
 use crate::machinery::selector::LabelSelector;
@@ -72,7 +73,8 @@ pub(crate) fn complete(object: &mut Value, nullable: &[&str], zeroable: &[&str])
         omit_zero(spec, zeroable);
         template::default_on_write(spec);
     }
-    status::complete_conditions(object, &["lastTransitionTime"]);
+    status::omit_empty(object);
+    complete_conditions(object, &["lastTransitionTime"]);
 }
 
 /// Increments the generation.

@@ -1,8 +1,8 @@
-//! Fields of statuses that upstream serializes always: counts of zero, and unknown times of conditions.
+//! Fields of statuses that upstream serializes always, such as counts of zero, and those that it omits if they are empty.
 
 use serde_json::{Value, json};
 
-use crate::machinery::tree::{is_set, items_mut, object_mut, set};
+use crate::machinery::tree::{is_set, object_mut, omit_zero, set};
 
 /// Counts of a ReplicaSet or ReplicationController.
 pub(super) const OF_REPLICA_SET: [&str; 1] = ["replicas"];
@@ -14,6 +14,27 @@ pub(super) const OF_DAEMON_SET: [&str; 4] = [
     "desiredNumberScheduled",
     "numberMisscheduled",
     "numberReady",
+];
+
+/// Fields that upstream omits if they are empty.
+const OMITTED_IF_EMPTY: [&str; 17] = [
+    "observedGeneration",
+    "replicas",
+    "readyReplicas",
+    "availableReplicas",
+    "unavailableReplicas",
+    "updatedReplicas",
+    "currentReplicas",
+    "fullyLabeledReplicas",
+    "currentRevision",
+    "updateRevision",
+    "updatedNumberScheduled",
+    "numberAvailable",
+    "numberUnavailable",
+    "active",
+    "succeeded",
+    "failed",
+    "completedIndexes",
 ];
 
 /// Sets the counts that are absent to zero.
@@ -29,17 +50,10 @@ pub(super) fn complete(object: &mut Value, counts: &[&str]) {
     }
 }
 
-/// Sets the times that are absent in the conditions of an object to null.
-pub(crate) fn complete_conditions(object: &mut Value, times: &[&str]) {
-    let Some(status) = object.get_mut("status") else {
-        return;
-    };
-    for condition in items_mut(status, "conditions") {
-        for time in times {
-            if condition.is_object() && !is_set(condition, time) {
-                set(condition, time, Value::Null);
-            }
-        }
+/// Drops the empty fields of a status. A kind sets those again that it always has.
+pub(super) fn omit_empty(object: &mut Value) {
+    if let Some(status) = object.get_mut("status") {
+        omit_zero(status, &OMITTED_IF_EMPTY);
     }
 }
 

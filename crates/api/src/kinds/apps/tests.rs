@@ -267,6 +267,15 @@ fn statuses_have_counts_of_zero() {
     set["status"] = json!({"replicas": 2});
     default_stateful_set_on_write(&mut set);
     assert_eq!(set["status"], json!({"replicas": 2, "availableReplicas": 0}));
+    let condition = json!({"reason": "", "message": "m"});
+    set["status"] =
+        json!({"replicas": 0, "readyReplicas": 0, "observedGeneration": 0, "conditions": [condition]});
+    default_replica_set_on_write(&mut set);
+    assert_eq!(
+        set["status"],
+        json!({"replicas": 0, "conditions":
+            [{"message": "m", "type": "", "status": "", "lastTransitionTime": null}]})
+    );
     prepare_daemon_set_create(&mut set);
     assert_eq!(
         set["status"],

@@ -13,6 +13,7 @@ use crate::kinds::apps::template::{self, TemplateRules};
 use crate::kinds::apps::{begin_generation, complete, validate_not_negative};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
+use crate::machinery::names;
 use crate::machinery::selector::LabelSelector;
 use crate::machinery::tree::{
     child, entries, flag_if_set, is_set, number, object_mut, omit_zero, set, set_or_clear, text,
@@ -62,7 +63,7 @@ pub fn default_job_on_write(job: &mut Value) {
         pod_failure_policy::FIELD,
     ];
     complete(job, &nullable, &[]);
-    apps::status::complete_conditions(job, &["lastProbeTime"]);
+    apps::complete_conditions(job, &["lastProbeTime"]);
     let fields = object_mut(job, "spec");
     let replacement = match fields.get_mut(pod_failure_policy::FIELD) {
         Some(policy) => {
@@ -95,16 +96,16 @@ pub fn default_job_on_write(job: &mut Value) {
 }
 
 /// Returns the labels of a Job without labels: those of its template. As upstream, they have the labels that identify the
-/// Job, although these are added to the template later.
+/// Job, although these are added to the template later. A Job whose template has no labels has these only.
 fn default_labels(job: &Value) -> Option<Value> {
     let (metadata, spec) = (child(job, "metadata"), child(job, "spec"));
     let labels = child(child(child(spec, "template"), "metadata"), "labels");
-    let mut labels = labels.as_object().filter(|labels| !labels.is_empty())?.clone();
+    let mut labels = labels.as_object().cloned().unwrap_or_default();
     let (uid, name) = (text(metadata, "uid"), text(metadata, "name"));
     if flag_if_set(spec, "manualSelector") != Some(true) && !uid.is_empty() {
         add_identity(&mut labels, uid, name);
     }
-    Some(Value::Object(labels))
+    (!labels.is_empty()).then_some(Value::Object(labels))
 }
 
 /// Adds the labels that identify the Pods of a Job.
@@ -156,7 +157,24 @@ pub fn validate_job(job: &Value) -> FieldErrors {
     let mut errors = metadata::validate(job, NameForm::DnsSubdomain, true);
     validate_generated_selector(&mut errors, job);
     validate_spec(&mut errors, child(job, "spec"));
+    validate_hostnames(&mut errors, job);
     errors
+}
+
+/// Checks that the hostnames of an Indexed Job's Pods, which end with the index, are DNS labels.
+fn validate_hostnames(errors: &mut FieldErrors, job: &Value) {
+    let spec = child(job, "spec");
+    let completions = number(spec, "completions");
+    if text(spec, "completionMode") != "Indexed" || completions < 1 {
+        return;
+    }
+    let name = text(child(job, "metadata"), "name");
+    let last = format!("{name}-{}", completions - 1);
+    if !names::dns_label(&last).is_empty() {
+        let path = Path::new("metadata").child("name");
+        let fault = format!("will not able to create pod with invalid DNS label: {last}");
+        errors.push(FieldError::invalid(&path, name, fault));
+    }
 }
 
 /// Checks that the selector is the one that the server creates, unless the client manages it (upstream's

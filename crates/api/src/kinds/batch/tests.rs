@@ -50,6 +50,20 @@ fn parallelism_alone_makes_a_work_queue() {
     assert!(!is_set(&job["spec"], "completions"));
 }
 
+// The expectation is a response of kube-apiserver 1.36.2.
+#[test]
+fn rejects_indexed_jobs_whose_hostnames_are_no_labels() {
+    let mut indexed = job(json!({"completionMode": "Indexed", "completions": 11}));
+    assert_eq!(faults(&indexed), Vec::<String>::new());
+    indexed["metadata"]["name"] = json!("a.b");
+    assert_eq!(
+        faults(&indexed),
+        ["metadata.name: Invalid value: \"a.b\": will not able to create pod with invalid DNS label: a.b-10"]
+    );
+    indexed["spec"]["completionMode"] = json!("NonIndexed");
+    assert_eq!(faults(&indexed), Vec::<String>::new());
+}
+
 #[test]
 fn rejects_invalid_specs() {
     let cases = [
@@ -298,6 +312,29 @@ fn labels_of_the_template_are_those_of_a_job_without_labels() {
         labelled["spec"]["template"]["metadata"]["labels"]
     );
     assert_eq!(labelled["metadata"]["labels"][CONTROLLER_UID_LABEL], "u1");
+}
+
+#[test]
+fn jobs_have_the_labels_of_their_pods() {
+    let plain = job(json!({}));
+    let mut written = plain.clone();
+    default_job_on_write(&mut written);
+    assert_eq!(
+        plain["metadata"]["labels"],
+        plain["spec"]["template"]["metadata"]["labels"]
+    );
+    assert_eq!(written, plain);
+    let manual = job(json!({"manualSelector": true}));
+    assert!(!is_set(&manual["metadata"], "labels"));
+}
+
+#[test]
+fn empty_fields_of_the_status_are_absent() {
+    let mut idle = job(json!({}));
+    idle["status"] =
+        json!({"active": 0, "succeeded": 0, "failed": 0, "completedIndexes": "", "conditions": []});
+    default_job_on_write(&mut idle);
+    assert_eq!(idle["status"], json!({}));
 }
 
 #[test]

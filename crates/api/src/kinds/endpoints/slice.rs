@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::omit_empty_target;
 use crate::kinds::ports::{PROTOCOLS, validate_app_protocol};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::ip::{self, Family};
@@ -51,6 +52,7 @@ pub fn default_slice_on_write(slice: &mut Value) {
         }
         omit_null(endpoint, &["hostname", "targetRef", "nodeName", "zone", "hints"]);
         omit_zero(endpoint, &["deprecatedTopology"]);
+        omit_empty_target(endpoint);
         if let Some(hints) = endpoint.get_mut("hints") {
             omit_zero(hints, &["forZones", "forNodes"]);
             for list in ["forZones", "forNodes"] {

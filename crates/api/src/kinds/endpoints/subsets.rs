@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::omit_empty_target;
 use crate::kinds::ports::{validate_app_protocol, validate_number_and_protocol};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm, push_faults};
@@ -22,6 +23,7 @@ pub fn default_endpoints_on_write(endpoints: &mut Value) {
             for address in items_mut(subset, field) {
                 omit_zero(address, &["hostname"]);
                 omit_null(address, &["nodeName", "targetRef"]);
+                omit_empty_target(address);
             }
         }
         for port in items_mut(subset, "ports") {

@@ -224,3 +224,17 @@ fn warns_of_noncanonical_addresses() {
     let endpoints = json!({"subsets": [{"notReadyAddresses": [{"ip": "2001:DB8::1"}]}]});
     assert_eq!(endpoints_warnings(&endpoints).len(), 1);
 }
+
+#[test]
+fn references_have_no_empty_fields() {
+    let target = json!({"kind": "", "name": "p", "namespace": "", "uid": null, "fieldPath": ""});
+    let mut endpoints = json!({"subsets": [{"addresses": [{"ip": "192.0.2.1", "targetRef": target}]}]});
+    default_endpoints_on_write(&mut endpoints);
+    assert_eq!(
+        endpoints["subsets"][0]["addresses"][0]["targetRef"],
+        json!({"name": "p"})
+    );
+    let mut slice = json!({"endpoints": [{"addresses": ["192.0.2.1"], "targetRef": target}]});
+    default_slice_on_write(&mut slice);
+    assert_eq!(slice["endpoints"][0]["targetRef"], json!({"name": "p"}));
+}

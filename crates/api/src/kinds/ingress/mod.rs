@@ -7,6 +7,7 @@ mod validate;
 use serde_json::{Value, json};
 
 use crate::kinds::apps::begin_generation;
+use crate::kinds::ports::complete_port_status;
 use crate::machinery::metadata;
 use crate::machinery::tree::{
     as_object_mut, child, entries, is_set, items_mut, object_mut, omit_null, omit_zero, set, set_or_clear,
@@ -58,6 +59,7 @@ pub fn default_ingress_on_write(ingress: &mut Value) {
     omit_zero(balancer, &["ingress"]);
     for address in items_mut(balancer, "ingress") {
         omit_zero(address, &["ip", "hostname", "ports"]);
+        complete_port_status(address);
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::references::service_account_name;
 use super::{ALL_CONTAINER_LISTS, CONTAINER_LISTS, status};
+use crate::kinds::condition::complete_conditions;
 use crate::machinery::decode::quantity_in_thousandths;
 use crate::machinery::empties::omit_empty_collections;
 use crate::machinery::metadata;
@@ -38,6 +39,7 @@ pub fn default_pod_on_write(pod: &mut Value) {
         default_addresses(status);
         status::complete(status);
     }
+    complete_conditions(pod, &["lastProbeTime", "lastTransitionTime"]);
 }
 
 /// Sets the defaults that a Pod has and a template has not (upstream's `SetDefaults_Pod`).

@@ -8,7 +8,7 @@ use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::ip;
 use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
-use crate::machinery::tree::{child, is_set, items, items_mut, number, set, text};
+use crate::machinery::tree::{child, is_set, items, items_mut, number, omit_zero, set, text};
 
 /// Lists of statuses of containers.
 const CONTAINER_STATUS_LISTS: [&str; 3] = [
@@ -17,13 +17,24 @@ const CONTAINER_STATUS_LISTS: [&str; 3] = [
     "ephemeralContainerStatuses",
 ];
 
+/// Other fields that upstream omits if they are empty.
+const OMITTED_IF_EMPTY: [&str; 8] = [
+    "observedGeneration",
+    "phase",
+    "message",
+    "reason",
+    "nominatedNodeName",
+    "hostIP",
+    "hostIPs",
+    "resize",
+];
+
 const REPEATED_FAMILY: &str = "may specify no more than one IP for each IP family";
 
-/// Sets the fields that each condition and each status of a container has.
+/// Drops empty fields, and sets those that each status of a container has.
 pub(super) fn complete(status: &mut Value) {
-    for condition in items_mut(status, "conditions") {
-        set_null_times(condition, &["lastProbeTime", "lastTransitionTime"]);
-    }
+    omit_zero(status, &OMITTED_IF_EMPTY);
+    omit_zero(status, &CONTAINER_STATUS_LISTS);
     for list in CONTAINER_STATUS_LISTS {
         for container in items_mut(status, list) {
             complete_container_status(container);
@@ -87,7 +98,7 @@ pub(super) fn validate(errors: &mut FieldErrors, new: &Value, old: &Value) {
             fault,
         ));
     }
-    validate_host_addresses(errors, status, &path);
+    validate_host_addresses(errors, status, before, &path.child("hostIPs"));
     let class = text(status, "qosClass");
     if is_set(before, "qosClass") && class != text(before, "qosClass") {
         let path = path.child("qosClass");
@@ -121,28 +132,26 @@ fn validate_nominated_node(errors: &mut FieldErrors, pod: &Value, before: &Value
     }
 }
 
-/// Checks that the first address of the host is `hostIP`, and that there is at most one for each family.
-fn validate_host_addresses(errors: &mut FieldErrors, status: &Value, path: &Path) {
-    let list = items(status, "hostIPs");
-    let addresses: Vec<&str> = list.iter().map(|entry| text(entry, "ip")).collect();
-    let path = path.child("hostIPs");
+/// Checks that the first address of the host is `hostIP`, and that the addresses are valid, at most one for each family.
+fn validate_host_addresses(errors: &mut FieldErrors, status: &Value, before: &Value, path: &Path) {
+    let addresses = addresses_of(status, "hostIPs");
     if let Some(first) = addresses.first()
         && *first != text(status, "hostIP")
     {
         let fault = "must be equal to `hostIP`";
         errors.push(FieldError::invalid(&path.index(0).child("ip"), *first, fault));
     }
-    if has_repeated_family(&addresses) {
-        // As upstream, which shows the internal type.
-        let shown: Vec<Value> = addresses.iter().map(|address| json!({ "IP": address })).collect();
-        errors.push(FieldError::invalid(&path, shown, REPEATED_FAMILY));
+    let existing: HashSet<&str> = addresses_of(before, "hostIPs").into_iter().collect();
+    for (index, address) in addresses.iter().enumerate() {
+        errors.extend(ip::validate(&path.index(index), address, &existing));
     }
+    validate_families(errors, &addresses, path);
 }
 
 /// Checks that the addresses of the Pod are valid and distinct, and that there is at most one for each family.
 fn validate_pod_addresses(errors: &mut FieldErrors, status: &Value, before: &Value, path: &Path) {
-    let addresses = pod_addresses(status);
-    let existing: HashSet<&str> = pod_addresses(before).into_iter().collect();
+    let addresses = addresses_of(status, "podIPs");
+    let existing: HashSet<&str> = addresses_of(before, "podIPs").into_iter().collect();
     let mut seen = HashSet::with_capacity(addresses.len());
     for (index, address) in addresses.iter().enumerate() {
         errors.extend(ip::validate(&path.index(index), address, &existing));
@@ -150,25 +159,35 @@ fn validate_pod_addresses(errors: &mut FieldErrors, status: &Value, before: &Val
             errors.push(FieldError::duplicate(&path.index(index), *address));
         }
     }
-    if has_repeated_family(&addresses) {
-        errors.push(FieldError::invalid(path, addresses, REPEATED_FAMILY));
-    }
+    validate_families(errors, &addresses, path);
 }
 
-fn pod_addresses(status: &Value) -> Vec<&str> {
-    items(status, "podIPs")
+fn addresses_of<'s>(status: &'s Value, list: &str) -> Vec<&'s str> {
+    items(status, list)
         .iter()
         .map(|entry| text(entry, "ip"))
         .collect()
 }
 
-/// Returns true if two of the addresses have the same family.
-fn has_repeated_family(addresses: &[&str]) -> bool {
-    let families: Vec<_> = addresses
-        .iter()
-        .filter_map(|address| ip::family_of(address))
-        .collect();
-    families.len() > 2 || matches!(families.as_slice(), [first, second] if first == second)
+/// Checks that several addresses are one of each family. As upstream, an invalid address has no family, which is an
+/// internal error as well.
+fn validate_families(errors: &mut FieldErrors, addresses: &[&str], path: &Path) {
+    if addresses.len() < 2 {
+        return;
+    }
+    let families: Vec<_> = addresses.iter().map(|address| ip::family_of(address)).collect();
+    let invalid = families.iter().position(Option::is_none);
+    if let Some(index) = invalid {
+        let address = addresses[index];
+        let detail = format!("failed to check for dual stack with error:invalid IP[{index}]: {address}");
+        errors.push(FieldError::internal(path, detail));
+    }
+    let is_dual = matches!(families.as_slice(), [first, second] if first != second);
+    if invalid.is_some() || !is_dual {
+        // As upstream, which shows the internal type.
+        let shown: Vec<Value> = addresses.iter().map(|address| json!({ "IP": address })).collect();
+        errors.push(FieldError::invalid(path, shown, REPEATED_FAMILY));
+    }
 }
 
 #[cfg(test)]

@@ -132,6 +132,7 @@ fn spec_and_metadata_warnings(pod: &Value, path: &Path) -> Vec<String> {
             push_container_warnings(&mut warnings, container, &at.child(list).index(index));
         }
     }
+    push_pod_affinity_warnings(&mut warnings, spec, &at);
     warnings
 }
 
@@ -169,6 +170,30 @@ fn push_node_affinity_warnings(warnings: &mut Vec<String>, spec: &Value, path: &
     }
 }
 
+/// Warns of terms without a label selector.
+fn push_pod_affinity_warnings(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let affinity = child(child(spec, "affinity"), kind);
+        let path = path.child("affinity").child(kind);
+        let at = path.child(REQUIRED_AFFINITY);
+        for (index, term) in items(affinity, REQUIRED_AFFINITY).iter().enumerate() {
+            push_selector_warning(warnings, term, &at.index(index));
+        }
+        let at = path.child(PREFERRED_AFFINITY);
+        for (index, preferred) in items(affinity, PREFERRED_AFFINITY).iter().enumerate() {
+            let term = child(preferred, "podAffinityTerm");
+            push_selector_warning(warnings, term, &at.index(index).child("podAffinityTerm"));
+        }
+    }
+}
+
+fn push_selector_warning(warnings: &mut Vec<String>, term: &Value, path: &Path) {
+    if !is_set(term, "labelSelector") {
+        let at = path.child("labelSelector");
+        warnings.push(format!("{at}: a null labelSelector results in matching no pod"));
+    }
+}
+
 fn push_topology_spread_warnings(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     for (index, constraint) in items(spec, "topologySpreadConstraints").iter().enumerate() {
         let path = path.index(index);
@@ -176,10 +201,7 @@ fn push_topology_spread_warnings(warnings: &mut Vec<String>, spec: &Value, path:
         if let Some(reason) = deprecation(key) {
             warnings.push(format!("{}: {key} is {reason}", path.child("topologyKey")));
         }
-        if !is_set(constraint, "labelSelector") {
-            let at = path.child("labelSelector");
-            warnings.push(format!("{at}: a null labelSelector results in matching no pod"));
-        }
+        push_selector_warning(warnings, constraint, &path);
     }
 }
 

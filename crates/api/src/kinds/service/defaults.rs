@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{HEADLESS, View};
 use crate::kinds::condition::default_conditions;
+use crate::kinds::ports::complete_port_status;
 use crate::machinery::ip::{self, Family};
 use crate::machinery::tree::{
     child, clear, is_set, items, items_mut, number, object_mut, omit_null, omit_zero, set, text, texts,
@@ -126,6 +127,7 @@ fn default_status(service: &mut Value) {
     for ingress in items_mut(balancer, "ingress") {
         omit_zero(ingress, &["ip", "hostname", "ports"]);
         omit_null(ingress, &["ipMode"]);
+        complete_port_status(ingress);
         if is_load_balancer && !text(ingress, "ip").is_empty() && !is_set(ingress, "ipMode") {
             set(ingress, "ipMode", "VIP");
         }

@@ -113,6 +113,14 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
+    /// Returns true if the text is a selector for objects of any kind.
+    pub fn is_well_formed(text: &str) -> bool {
+        split(text)
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .all(|part| split_term(part).is_some_and(|(_, _, value)| unescape(value).is_ok()))
+    }
+
     /// Returns true if the selector matches all objects.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()

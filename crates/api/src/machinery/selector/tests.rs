@@ -246,6 +246,16 @@ fn rejects_invalid_field_selectors() {
     }
 }
 
+#[test]
+fn field_selectors_of_unknown_kinds_are_checked_for_their_form() {
+    for text in ["", "a=b,c!=d", "=(", "a==b"] {
+        assert!(FieldSelector::is_well_formed(text), "{text}");
+    }
+    for text in ["abc", "a=b=c", "a=\\x"] {
+        assert!(!FieldSelector::is_well_formed(text), "{text}");
+    }
+}
+
 proptest! {
     #[test]
     fn parsers_do_not_panic(text in "[a-z!=<>,() \\\\é]{0,24}") {

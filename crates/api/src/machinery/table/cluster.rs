@@ -32,7 +32,7 @@ pub(super) static NODE: Layout = Layout {
             address(node, "InternalIP").into(),
             address(node, "ExternalIP").into(),
             or(text(system, "osImage"), "<unknown>").into(),
-            or(text(system, "kernelVersion"), "<unknown>").into(),
+            kernel(system).into(),
             or(text(system, "containerRuntimeVersion"), "<unknown>").into(),
         ]
     },
@@ -114,6 +114,15 @@ fn node_status(node: &Value) -> String {
     match flag_if_set(child(node, "spec"), "unschedulable") {
         Some(true) => format!("{status},SchedulingDisabled"),
         _ => status.to_owned(),
+    }
+}
+
+/// Returns the version of the kernel with the architecture, as in `6.1.0 (amd64)`.
+fn kernel(system: &Value) -> String {
+    let version = or(text(system, "kernelVersion"), "<unknown>");
+    match text(system, "architecture") {
+        "" => version.to_owned(),
+        architecture => format!("{version} ({architecture})"),
     }
 }
 

@@ -223,11 +223,11 @@ fn pod_rows_match_upstream() {
 fn rows_of_other_kinds_match_upstream() {
     let node = json!({"metadata": {"name": "n", "labels": {"node-role.kubernetes.io/control-plane": ""}},
         "spec": {"unschedulable": true},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1", "kernelVersion": "6.1.0", "architecture": "amd64"},
                    "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}});
     assert_eq!(
         row("Node", node).join(" "),
-        "n Ready,SchedulingDisabled control-plane 3m v1 192.0.2.1 <none> <unknown> <unknown> <unknown>"
+        "n Ready,SchedulingDisabled control-plane 3m v1 192.0.2.1 <none> <unknown> 6.1.0 (amd64) <unknown>"
     );
     let event = json!({"metadata": {"name": "e"}, "type": "Normal", "reason": "Started", "message": " m ",
         "involvedObject": {"kind": "Pod", "name": "p"}, "source": {"component": "c", "host": "h"},

@@ -14,6 +14,7 @@ mod identities;
 mod node;
 mod policy;
 mod reconcile;
+mod review_selectors;
 pub(crate) mod reviews;
 mod rules_review;
 mod source;

@@ -7,6 +7,7 @@ mod termination;
 pub(crate) use default_objects::maintain as maintain_default_objects;
 pub(crate) use termination::run as run_termination;
 
+use api::apps::complete_conditions;
 use api::field::{FieldError, FieldErrors, Path};
 use api::metadata::{self, NameForm, push_faults};
 use api::names;
@@ -71,7 +72,7 @@ pub(crate) fn guard_delete(target: &Target) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sets the label with the Namespace's name.
+/// Sets the label with the Namespace's name, the phase and the fields of conditions.
 pub(crate) fn default_on_write(namespace: &mut Value) {
     let name = text(child(namespace, "metadata"), "name").to_owned();
     if !name.is_empty()
@@ -80,14 +81,14 @@ pub(crate) fn default_on_write(namespace: &mut Value) {
         object_mut(metadata, "labels").insert(NAME_LABEL.to_owned(), name.into());
     }
     api::metadata::omit_empty(namespace);
-    // The time of a condition is null if it is unknown.
-    if let Some(status) = namespace.get_mut("status") {
-        for condition in api::tree::items_mut(status, "conditions") {
-            if let Some(condition) = condition.as_object_mut() {
-                condition.entry("lastTransitionTime").or_insert(Value::Null);
-            }
-        }
+    let status = object_mut(namespace, "status");
+    if status
+        .get("phase")
+        .is_none_or(|phase| phase.is_null() || phase == "")
+    {
+        status.insert("phase".to_owned(), json!("Active"));
     }
+    complete_conditions(namespace, &["lastTransitionTime"]);
 }
 
 /// Sets the phase and the finalizer of a new Namespace.

@@ -11,6 +11,22 @@ fn new_namespace_has_phase_label_and_finalizer() {
     assert_eq!(finalized(&namespace)["spec"]["finalizers"], json!([]));
 }
 
+/// The response of kube-apiserver 1.36.2.
+#[test]
+fn status_without_a_phase_is_active() {
+    let mut namespace =
+        json!({"metadata": {"name": "a"}, "status": {"phase": "", "conditions": [{"type": "X"}]}});
+    default_on_write(&mut namespace);
+    let condition = json!({"type": "X", "status": "", "lastTransitionTime": null});
+    assert_eq!(
+        namespace["status"],
+        json!({"phase": "Active", "conditions": [condition]})
+    );
+    namespace["status"] = Value::Null;
+    default_on_write(&mut namespace);
+    assert_eq!(namespace["status"], json!({"phase": "Active"}));
+}
+
 #[test]
 fn given_finalizers_precede_the_default_one() {
     let mut namespace = json!({"metadata": {"name": "a"}, "spec": {"finalizers": ["x.example/y"]}});

@@ -22,6 +22,8 @@ pub struct Allocation {
     is_dry_run: bool,
     reserved: Items,
     released: Items,
+    /// Ports that a dry run shows.
+    simulated: Vec<i64>,
 }
 
 /// Addresses and ports of a Service.
@@ -40,6 +42,7 @@ impl Allocation {
             is_dry_run,
             reserved: Items::default(),
             released: Items::default(),
+            simulated: Vec::new(),
         }
     }
 
@@ -73,10 +76,10 @@ impl Allocation {
         self.is_dry_run
     }
 
-    /// Reserves a requested address. A dry run only checks it.
+    /// Reserves a requested address. As upstream, a dry run checks its range only, not its holder (API-13).
     pub(super) fn take_address(&mut self, address: IpAddr) -> Result<(), AddressError> {
         if self.is_dry_run {
-            return self.pools().check_address(address);
+            return self.pools().check_range(address);
         }
         let begin = Instant::now();
         {
@@ -105,33 +108,43 @@ impl Allocation {
         Some(address)
     }
 
-    /// Reserves a requested port. A dry run reserves ports too, until it is dropped, so that it reports the same
-    /// errors.
+    /// Reserves a requested port. As upstream, a dry run checks that no Service has it, not its range (API-13).
     pub(super) fn take_port(&mut self, port: i64) -> Result<(), PortError> {
+        if self.is_dry_run {
+            if self.simulated.contains(&port) || self.pools().has_port(port) {
+                return Err(PortError::Taken);
+            }
+            self.simulated.push(port);
+            return Ok(());
+        }
         let taken = {
             let mut pools = self.pools();
             let taken = pools.take_port(port);
-            if !self.is_dry_run {
-                pools.count_requested_port(&taken);
-            }
+            pools.count_requested_port(&taken);
             taken
         };
         self.reserved.ports.push(taken?);
         Ok(())
     }
 
-    /// Reserves a free port; `None` if there is none.
-    pub(super) fn take_next_port(&mut self) -> Option<u16> {
+    /// Reserves a free port; `None` if there is none. As upstream, a dry run shows the successor of its highest port,
+    /// and begins above the range.
+    pub(super) fn take_next_port(&mut self) -> Option<i64> {
+        if self.is_dry_run {
+            let highest = self.simulated.iter().max().copied();
+            let highest = highest.unwrap_or_else(|| i64::from(*self.pools().port_range().end()) + 1);
+            let port = highest.saturating_add(1);
+            self.simulated.push(port);
+            return Some(port);
+        }
         let port = {
             let mut pools = self.pools();
             let port = pools.take_next_port();
-            if !self.is_dry_run {
-                pools.count_next_port(port);
-            }
+            pools.count_next_port(port);
             port?
         };
         self.reserved.ports.push(port);
-        Some(port)
+        Some(i64::from(port))
     }
 
     /// Marks an address for release.

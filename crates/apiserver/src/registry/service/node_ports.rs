@@ -156,10 +156,9 @@ fn allocate_health_check(allocation: &mut Allocation, service: &mut Value) -> Re
 }
 
 fn take_next(allocation: &mut Allocation) -> Result<i64, Failure> {
-    let port = allocation
+    allocation
         .take_next_port()
-        .ok_or_else(|| Failure::Internal("failed to allocate a nodePort: range is full".to_owned()))?;
-    Ok(i64::from(port))
+        .ok_or_else(|| Failure::Internal("failed to allocate a nodePort: range is full".to_owned()))
 }
 
 fn rejection(index: usize, port: i64, error: &PortError) -> Failure {

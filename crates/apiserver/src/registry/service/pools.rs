@@ -224,7 +224,17 @@ impl Pools {
     }
 
     /// Checks that a requested address is available.
-    pub(super) fn check_address(&self, address: IpAddr) -> Result<(), AddressError> {
+    fn check_address(&self, address: IpAddr) -> Result<(), AddressError> {
+        self.check_range(address)?;
+        if self.taken.contains(&address) {
+            Err(AddressError::Taken)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Checks that a ready range contains a requested address.
+    pub(super) fn check_range(&self, address: IpAddr) -> Result<(), AddressError> {
         let containing = || {
             self.pools
                 .iter()
@@ -239,11 +249,7 @@ impl Pools {
                 net: first.range.net(),
             });
         }
-        if self.taken.contains(&address) {
-            Err(AddressError::Taken)
-        } else {
-            Ok(())
-        }
+        Ok(())
     }
 
     /// Takes a free address of a family; `None` if all ready ranges are exhausted.
@@ -283,6 +289,11 @@ impl Pools {
         for pool in &mut self.pools {
             pool.range.release(address);
         }
+    }
+
+    /// Returns true if a port is taken.
+    pub(super) fn has_port(&self, port: i64) -> bool {
+        u16::try_from(port).is_ok_and(|port| self.ports.is_taken(port))
     }
 
     /// Takes a port that is recorded in the store or requested.

@@ -35,6 +35,17 @@ fn statuses_of_containers_are_complete() {
 }
 
 #[test]
+fn empty_fields_of_the_status_are_absent() {
+    let mut pod = json!({"metadata": {"name": "p"}, "spec": {}, "status": {
+        "phase": "", "resize": "", "initContainerStatuses": [], "conditions": [{"type": "Ready", "reason": ""}]}});
+    default_pod_on_write(&mut pod);
+    assert_eq!(
+        pod["status"],
+        json!({"conditions": [{"type": "Ready", "status": "", "lastProbeTime": null, "lastTransitionTime": null}]})
+    );
+}
+
+#[test]
 fn fields_of_the_status_are_valid() {
     assert_eq!(
         faults("", json!({"observedGeneration": 5, "nominatedNodeName": "n"})),
@@ -57,6 +68,14 @@ fn fields_of_the_status_are_valid() {
         [
             "status.hostIPs[0].ip: Invalid value: \"10.1.1.1\": must be equal to `hostIP`",
             "status.hostIPs: Invalid value: [{\"IP\":\"10.1.1.1\"},{\"IP\":\"10.1.1.2\"}]: may specify no more than one IP for each IP family",
+        ]
+    );
+    assert_eq!(
+        faults("", json!({"hostIPs": [{"ip": ""}, {"ip": "2001:db8::1"}]})),
+        [
+            "status.hostIPs[0]: Invalid value: \"\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+            "status.hostIPs: Internal error: failed to check for dual stack with error:invalid IP[0]: ",
+            "status.hostIPs: Invalid value: [{\"IP\":\"\"},{\"IP\":\"2001:db8::1\"}]: may specify no more than one IP for each IP family",
         ]
     );
     let conditions = faults("", json!({"conditions": [{"type": "a b"}]}));

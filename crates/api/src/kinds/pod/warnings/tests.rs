@@ -42,6 +42,26 @@ fn fields_of_the_spec_cause_warnings() {
 }
 
 #[test]
+fn terms_without_a_label_selector_cause_warnings() {
+    let terms = json!([{"topologyKey": "zone"}, {"topologyKey": "zone", "labelSelector": {}}]);
+    let preferred = json!([{"weight": 1, "podAffinityTerm": {"topologyKey": "zone"}}]);
+    let spec = json!({"affinity": {
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms},
+        "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred},
+    }});
+    let detail = "labelSelector: a null labelSelector results in matching no pod";
+    assert_eq!(
+        warnings(spec),
+        [
+            format!("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].{detail}"),
+            format!(
+                "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.{detail}"
+            ),
+        ]
+    );
+}
+
+#[test]
 fn fields_of_containers_cause_warnings() {
     let spec = json!({"containers": [{"name": "c",
         "resources": {"limits": {"memory": "100m"}},

@@ -157,6 +157,18 @@ fn rejects_contradicting_topology_annotations() {
 }
 
 #[test]
+fn ports_of_the_load_balancer_status_are_complete() {
+    let mut service = stored(json!({"type": "LoadBalancer", "ports": [{"port": 80}]}));
+    service["status"] =
+        json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ports": [{"error": null}]}]}});
+    default_on_write(&mut service);
+    assert_eq!(
+        service["status"]["loadBalancer"]["ingress"][0]["ports"],
+        json!([{"port": 0, "protocol": ""}])
+    );
+}
+
+#[test]
 fn validates_the_load_balancer_status() {
     let old = stored(json!({"type": "LoadBalancer", "ports": [{"port": 80}]}));
     let faults_of = |ingress: Value| {

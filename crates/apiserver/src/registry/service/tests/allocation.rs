@@ -155,14 +155,45 @@ fn dry_run_reserves_nothing() {
             false,
         )
         .expect("a created Service");
+    // As kube-apiserver 1.36.2: a dry run checks the range of a requested address, not its holder.
     let taken = service("t", json!({"clusterIP": "10.0.0.9", "ports": [{"port": 80}]}));
-    assert_eq!(
-        server
-            .create("n", taken, true)
-            .expect_err("an address that is taken")
-            .0,
-        422
-    );
+    server.create("n", taken, true).expect("an accepted Service");
+    let outside = service("t", json!({"clusterIP": "10.0.1.9", "ports": [{"port": 80}]}));
+    let (code, _) = server
+        .create("n", outside, true)
+        .expect_err("an address outside of the range");
+    assert_eq!(code, 422);
+}
+
+// The expectations are responses of kube-apiserver 1.36.2.
+#[test]
+fn dry_run_shows_ports_above_the_range() {
+    let server = Server::new(&["10.0.0.0/24"]);
+    let node_port = |name: &str, number: i64| json!({"name": name, "port": number, "nodePort": number});
+    let held = json!({"type": "NodePort", "ports": [node_port("a", 31_777)]});
+    server
+        .create("n", service("s", held.clone()), false)
+        .expect("a created Service");
+    let plain = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81}]);
+    let (shown, _) = server
+        .create(
+            "n",
+            service("t", json!({"type": "NodePort", "ports": plain})),
+            true,
+        )
+        .expect("an accepted Service");
+    assert_eq!(shown["spec"]["ports"][0]["nodePort"], 32_769);
+    assert_eq!(shown["spec"]["ports"][1]["nodePort"], 32_770);
+    let outside = json!({"type": "NodePort", "ports": [node_port("a", 5), {"name": "b", "port": 81}]});
+    let (shown, _) = server
+        .create("n", service("t", outside), true)
+        .expect("an accepted Service");
+    assert_eq!(shown["spec"]["ports"][1]["nodePort"], 6);
+    let (code, _) = server
+        .create("n", service("t", held), true)
+        .expect_err("a port that is taken");
+    assert_eq!(code, 422);
+    assert_eq!(server.allocators.usage().allocated_ports, 1);
 }
 
 #[test]
