@@ -34,9 +34,11 @@ impl DuplicateFields {
     pub(super) fn of(strict_errors: &[String]) -> Self {
         let of_patch = strict_errors.iter().filter_map(|error| {
             let (operation, rest) = error.strip_prefix("duplicate field \"[")?.split_once(']')?;
-            Some(DuplicateField {
+            // A second `value` of the operation is no field of the value.
+            let rest = rest.strip_prefix(".value")?;
+            rest.starts_with(['.', '[']).then_some(DuplicateField {
                 operation: operation.parse().ok()?,
-                rest: rest.strip_prefix(".value")?.to_owned(),
+                rest: rest.to_owned(),
             })
         });
         Self {

@@ -76,7 +76,7 @@ impl Allocation {
         self.is_dry_run
     }
 
-    /// Reserves a requested address. As upstream, a dry run checks its range only, not its holder (API-13).
+    /// Reserves a requested address. As upstream, a dry run checks its range only, not its holder.
     pub(super) fn take_address(&mut self, address: IpAddr) -> Result<(), AddressError> {
         if self.is_dry_run {
             return self.pools().check_range(address);
@@ -108,7 +108,7 @@ impl Allocation {
         Some(address)
     }
 
-    /// Reserves a requested port. As upstream, a dry run checks that no Service has it, not its range (API-13).
+    /// Reserves a requested port. As upstream, a dry run checks that no Service has it, not its range.
     pub(super) fn take_port(&mut self, port: i64) -> Result<(), PortError> {
         if self.is_dry_run {
             if self.simulated.contains(&port) || self.pools().has_port(port) {

@@ -179,6 +179,8 @@ fn reports_duplicate_fields_that_a_json_patch_brings_into_the_object() {
             r#"duplicate field "spec.containers[1].name""#,
         ]
     );
+    let values = r#"[{"op": "add", "path": "/metadata/labels", "value": {}, "value": {"a": "b"}}]"#;
+    assert_eq!(errors(values), [r#"json patch duplicate field "[0].value""#]);
     let unknown = r#"[{"op": "add", "path": "/spec/color", "value": {"a": 1, "a": 2}}]"#;
     assert_eq!(errors(unknown), [of_patch]);
 }
