@@ -11,6 +11,11 @@ use ipnet::IpNet;
 use crate::routes::RouteTable;
 use crate::tls::LoadedCertificate;
 
+/// Maximum number of ports of one Service at which the edge listens. Each takes a descriptor for each worker and
+/// address, so a Service with many ports could take all descriptors of the process. Load balancers of clouds allow
+/// fewer.
+pub const LISTENERS_MAX: usize = 256;
+
 /// Namespace and name of a Service, for logs and metrics too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServiceName {
