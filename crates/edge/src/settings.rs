@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ipnet::IpNet;
 
 use crate::routes::RouteTable;
+use crate::tls::LoadedCertificate;
+
+/// Maximum number of ports of one Service at which the edge listens. Each takes a descriptor for each worker and
+/// address, so a Service with many ports could take all descriptors of the process. Load balancers of clouds allow
+/// fewer.
+pub const LISTENERS_MAX: usize = 256;
 
 /// Namespace and name of a Service, for logs and metrics too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -199,7 +205,6 @@ impl Tls {
 }
 
 /// Certificate with its key, as a Secret of type `kubernetes.io/tls` holds them.
-#[derive(PartialEq, Eq)]
 pub struct Certificate {
     /// Source of the certificate, for messages.
     pub source: Arc<str>,
@@ -207,7 +212,30 @@ pub struct Certificate {
     pub chain_pem: Vec<u8>,
     /// Private key in PEM.
     pub key_pem: Vec<u8>,
+    /// The certificate as TLS uses it, or its defect, as soon as it is known. All ports share it: a certificate can be
+    /// large, and the one of a Service is that of each of its ports.
+    pub(crate) loaded: OnceLock<Result<Arc<LoadedCertificate>, Arc<str>>>,
 }
+
+impl Certificate {
+    /// Creates a certificate from a chain and a private key in PEM.
+    pub fn new(source: Arc<str>, chain_pem: Vec<u8>, key_pem: Vec<u8>) -> Self {
+        Self {
+            source,
+            chain_pem,
+            key_pem,
+            loaded: OnceLock::new(),
+        }
+    }
+}
+
+impl PartialEq for Certificate {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source && self.chain_pem == other.chain_pem && self.key_pem == other.key_pem
+    }
+}
+
+impl Eq for Certificate {}
 
 /// The key stays out of logs.
 impl fmt::Debug for Certificate {

@@ -146,11 +146,11 @@ fn certificate(secret: &Secret, key: &ObjectKey) -> Result<Arc<Certificate>, Sec
             entry,
         })
     };
-    Ok(Arc::new(Certificate {
-        source: key.to_string().into(),
-        chain_pem: entry("tls.crt")?,
-        key_pem: entry("tls.key")?,
-    }))
+    Ok(Arc::new(Certificate::new(
+        key.to_string().into(),
+        entry("tls.crt")?,
+        entry("tls.key")?,
+    )))
 }
 
 /// Returns the interval between rounds in which each of `count` Secrets is read once.

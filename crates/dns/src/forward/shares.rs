@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A client may hold a third of the permits that are free. One client then has a quarter of all, because it can be the
-/// cache of a whole node, and many clients leave permits to others.
+/// cache of a whole node, and several clients leave permits to others.
 const FREE_DIVISOR: usize = 3;
 /// Client address of queries by which the server refreshes its own cache.
 pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);

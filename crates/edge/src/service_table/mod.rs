@@ -21,16 +21,11 @@ use crate::health_checks;
 use crate::log::Logs;
 use crate::port::{Port, PortSettings};
 use crate::port_key::{PortKey, Transport};
-use crate::settings::{Frontend, Listener, ServiceName, ServiceSettings, Settings};
+use crate::settings::{Frontend, LISTENERS_MAX, Listener, ServiceName, ServiceSettings, Settings};
 use crate::sockets::{self, InheritedSockets, ListenAddress, ListeningSockets};
 use crate::tls::{self, TlsTermination};
 use crate::udp;
 use crate::workers::{ListenerHandle, Workers};
-
-/// Maximum number of ports of one Service at which the edge listens. Each takes a descriptor for each worker and
-/// address, so a Service with many ports could take all descriptors of the process. Load balancers of clouds allow
-/// fewer.
-const LISTENERS_MAX: usize = 256;
 
 /// Parts of an edge that serve the Services of the table.
 pub(crate) struct ServingContext<'a> {

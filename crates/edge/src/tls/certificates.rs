@@ -18,20 +18,26 @@ use crate::settings::{Certificate, HostCertificates};
 #[derive(Debug)]
 pub(super) struct Certificates {
     /// In the order of the settings.
-    loaded: Vec<LoadedCertificate>,
-    /// Indices of certificates by name in lower case; `*.` starts a wildcard.
-    by_name: HashMap<String, Vec<usize>>,
-    /// Certificate for clients whose name has none.
-    fallback: Option<usize>,
+    loaded: Vec<Arc<LoadedCertificate>>,
+    /// Indices of certificates by host in lower case; `*.` starts a wildcard. `None` selects by the names in the
+    /// certificates, and the first one for other names.
+    by_host: Option<HashMap<String, Vec<usize>>>,
 }
 
 /// A certificate with its names.
-#[derive(Clone, Debug)]
-struct LoadedCertificate {
+#[derive(Debug)]
+pub(crate) struct LoadedCertificate {
     source: Arc<str>,
+    /// In lower case and in order; `*.` starts a wildcard.
     names: Vec<String>,
     expires_at_unix_seconds: i64,
     key: Arc<CertifiedKey>,
+}
+
+impl LoadedCertificate {
+    fn has_name(&self, name: &str) -> bool {
+        self.names.binary_search_by(|own| own.as_str().cmp(name)).is_ok()
+    }
 }
 
 /// Defect of a certificate.
@@ -60,14 +66,14 @@ impl Certificates {
         former: Option<&Self>,
     ) -> (Option<Self>, Vec<Fault>) {
         let mut faults = Vec::new();
-        let mut loaded: Vec<LoadedCertificate> = Vec::new();
+        let mut loaded: Vec<Arc<LoadedCertificate>> = Vec::new();
         for certificate in settings {
-            match read(certificate) {
+            match load_shared(certificate) {
                 Ok(certificate) => loaded.push(certificate),
-                Err(error) => {
+                Err(reason) => {
                     faults.push(Fault::InvalidCertificate {
                         source_name: certificate.source.clone(),
-                        reason: error.to_string(),
+                        reason: reason.to_string(),
                     });
                     let former = former.into_iter().flat_map(|former| &former.loaded);
                     loaded.extend(
@@ -79,15 +85,8 @@ impl Certificates {
                 }
             }
         }
-        let by_name = match hosts {
-            Some(hosts) => by_host(&loaded, hosts),
-            None => by_own_name(&loaded),
-        };
-        let certificates = (!loaded.is_empty()).then_some(Self {
-            loaded,
-            by_name,
-            fallback: hosts.is_none().then_some(0),
-        });
+        let by_host = hosts.map(|hosts| by_host(&loaded, hosts));
+        let certificates = (!loaded.is_empty()).then_some(Self { loaded, by_host });
         (certificates, faults)
     }
 
@@ -100,19 +99,28 @@ impl Certificates {
 
     /// Returns the certificates for a name in order of preference, and then that for all names, if any. A wildcard
     /// stands for the leftmost label (RFC 6125, section 6.4.3).
-    fn matching(&self, name: Option<&str>) -> impl Iterator<Item = &LoadedCertificate> {
+    fn matching(&self, name: Option<&str>) -> std::vec::IntoIter<&LoadedCertificate> {
         let name = name.map(|name| name.trim_end_matches('.').to_ascii_lowercase());
-        let exact = name.as_ref().and_then(|name| self.by_name.get(name));
-        // Where names select certificates by source, a wildcard covers names without an entry only.
-        let wildcard = name
-            .as_ref()
-            .filter(|_| exact.is_none() || self.fallback.is_some())
-            .and_then(|name| name.split_once('.'))
-            .and_then(|(_, parent)| self.by_name.get(&format!("*.{parent}")));
-        let numbers = [exact, wildcard].into_iter().flatten().flatten();
-        numbers
-            .filter_map(|number| self.loaded.get(*number))
-            .chain(self.fallback.and_then(|number| self.loaded.get(number)))
+        let parent = name.as_ref().and_then(|name| name.split_once('.'));
+        let wildcard = parent.map(|(_, parent)| format!("*.{parent}"));
+        let mut found: Vec<&LoadedCertificate> = Vec::new();
+        match &self.by_host {
+            // A wildcard covers names without an entry only.
+            Some(by_host) => {
+                let exact = name.and_then(|name| by_host.get(&name));
+                let numbers = exact.or_else(|| by_host.get(&wildcard?));
+                let numbers = numbers.into_iter().flatten();
+                found.extend(numbers.filter_map(|number| self.loaded.get(*number).map(Arc::as_ref)));
+            }
+            None => {
+                for name in [name, wildcard].into_iter().flatten() {
+                    let named = self.loaded.iter().filter(|loaded| loaded.has_name(&name));
+                    found.extend(named.map(Arc::as_ref));
+                }
+                found.extend(self.loaded.first().map(Arc::as_ref));
+            }
+        }
+        found.into_iter()
     }
 }
 
@@ -123,9 +131,9 @@ impl ResolvesServerCert for Certificates {
         let mut candidates = self.matching(hello.server_name());
         let found = candidates.find(|loaded| loaded.key.key.choose_scheme(schemes).is_some());
         // With a key type that it does not support, the client reports the cause of the failure.
-        let unsupported = || match self.fallback {
-            Some(number) => self.loaded.get(number),
-            None => self.matching(hello.server_name()).next(),
+        let unsupported = || match self.by_host {
+            None => self.loaded.first().map(Arc::as_ref),
+            Some(_) => self.matching(hello.server_name()).next(),
         };
         found.or_else(unsupported).map(|loaded| loaded.key.clone())
     }
@@ -133,23 +141,25 @@ impl ResolvesServerCert for Certificates {
 
 /// Returns the defect of a certificate, if it has one.
 pub fn certificate_fault(certificate: &Certificate) -> Option<String> {
-    read(certificate).err().map(|error| error.to_string())
+    load_shared(certificate).err().map(|reason| reason.to_string())
 }
 
-/// Returns the certificates of the names that they contain.
-fn by_own_name(loaded: &[LoadedCertificate]) -> HashMap<String, Vec<usize>> {
-    let mut by_name = HashMap::<String, Vec<usize>>::new();
-    for (number, certificate) in loaded.iter().enumerate() {
-        for name in &certificate.names {
-            by_name.entry(name.clone()).or_default().push(number);
-        }
-    }
-    by_name
+/// Returns the certificate, or its defect. All ports share the result, which is read once.
+fn load_shared(certificate: &Certificate) -> Result<Arc<LoadedCertificate>, Arc<str>> {
+    let read = || match read(certificate) {
+        Ok(loaded) => Ok(Arc::new(loaded)),
+        Err(error) => Err(error.to_string().into()),
+    };
+    certificate.loaded.get_or_init(read).clone()
 }
 
 /// Returns the certificates of the names that select them by source.
-fn by_host(loaded: &[LoadedCertificate], hosts: &HostCertificates) -> HashMap<String, Vec<usize>> {
-    let position = |source: &Arc<str>| loaded.iter().position(|loaded| loaded.source == *source);
+fn by_host(loaded: &[Arc<LoadedCertificate>], hosts: &HostCertificates) -> HashMap<String, Vec<usize>> {
+    let mut positions = HashMap::<&str, usize>::new();
+    for (number, loaded) in loaded.iter().enumerate() {
+        positions.entry(&loaded.source).or_insert(number);
+    }
+    let position = |source: &Arc<str>| positions.get(&**source).copied();
     let found = hosts
         .iter()
         .map(|(host, source)| (host.to_string(), source.iter().filter_map(position).collect()));
@@ -162,7 +172,8 @@ fn read(certificate: &Certificate) -> Result<LoadedCertificate, CertificateError
         .map_err(CertificateError::Chain)?;
     let leaf = chain.first().ok_or(CertificateError::NoCertificate)?;
     let (_, leaf) = X509Certificate::from_der(leaf).map_err(|error| unreadable(&error))?;
-    let names = names(&leaf)?;
+    let mut names = names(&leaf)?;
+    names.sort_unstable();
     let expires_at_unix_seconds = leaf.validity().not_after.timestamp();
     let key = PrivateKeyDer::from_pem_slice(&certificate.key_pem).map_err(CertificateError::Key)?;
     let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(CertificateError::KeyKind)?;

@@ -28,11 +28,11 @@ fn certificate(names: &[&str]) -> Arc<Certificate> {
         .expect("names")
         .self_signed(&key)
         .expect("a signed certificate");
-    Arc::new(Certificate {
-        source: "shop/tls".into(),
-        chain_pem: signed.pem().into_bytes(),
-        key_pem: key.serialize_pem().into_bytes(),
-    })
+    Arc::new(Certificate::new(
+        "shop/tls".into(),
+        signed.pem().into_bytes(),
+        key.serialize_pem().into_bytes(),
+    ))
 }
 
 fn tls(certificates: &[&Arc<Certificate>]) -> Tls {
@@ -135,11 +135,11 @@ fn uses_new_certificates_at_once_and_invalid_ones_never() {
     fixture.apply();
     connect(&fixture, &any_trusting(&new), "shop.test").expect("a handshake");
     assert_eq!(exchange(&mut early, "still here").expect("an echo"), "still here");
-    let invalid = Arc::new(Certificate {
-        source: new.source.clone(),
-        chain_pem: new.chain_pem.clone(),
-        key_pem: old.key_pem.clone(),
-    });
+    let invalid = Arc::new(Certificate::new(
+        new.source.clone(),
+        new.chain_pem.clone(),
+        old.key_pem.clone(),
+    ));
     fixture.service.listeners[0].frontend = Frontend::Ssl(tls(&[&invalid]));
     fixture.apply();
     connect(&fixture, &any_trusting(&new), "shop.test").expect("a handshake with the former certificate");

@@ -145,11 +145,11 @@ fn routes_by_host_and_path() {
 }
 
 fn certificate(identity: &Identity, source: &str) -> Arc<Certificate> {
-    Arc::new(Certificate {
-        source: source.into(),
-        chain_pem: identity.cert.pem().into_bytes(),
-        key_pem: identity.signing_key.serialize_pem().into_bytes(),
-    })
+    Arc::new(Certificate::new(
+        source.into(),
+        identity.cert.pem().into_bytes(),
+        identity.signing_key.serialize_pem().into_bytes(),
+    ))
 }
 
 fn identity(name: &str) -> Identity {

@@ -97,11 +97,11 @@ fn secured(backend: SocketAddr, protocol: BackendProtocol) -> (Served, Identity)
 
 fn secured_with(backend: SocketAddr, protocol: BackendProtocol, alpn: Alpn) -> (Served, Identity) {
     let identity = identity();
-    let certificate = Certificate {
-        source: "shop/a".into(),
-        chain_pem: identity.cert.pem().into_bytes(),
-        key_pem: identity.signing_key.serialize_pem().into_bytes(),
-    };
+    let certificate = Certificate::new(
+        "shop/a".into(),
+        identity.cert.pem().into_bytes(),
+        identity.signing_key.serialize_pem().into_bytes(),
+    );
     let mut service = service(&[backend]);
     let mut tls = Tls::new(vec![Arc::new(certificate)]);
     tls.alpn = alpn;

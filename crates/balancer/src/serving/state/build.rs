@@ -7,6 +7,7 @@ use std::sync::Arc;
 use api::object::{AddressType, EndpointSlice, ObjectKey, Protocol, Service};
 use edge::settings::{AccessLog, Backend, Frontend, Listener, LogDestination, ServiceSettings, Tls};
 
+use super::backend_budget::BackendBudget;
 use super::{CookieSecret, EdgeState, ServedService};
 use crate::annotations::{AccessLogSpec, FrontendSpec, ListenerSpec, PORT_RANGES_ANNOTATION};
 use crate::serving::AllowedBuckets;
@@ -45,12 +46,15 @@ impl EdgeState {
             alpn: spec.alpn,
             hosts: None,
         };
+        let mut budget = BackendBudget::new();
         let listeners = spec.listeners.iter();
+        let listeners: Vec<Listener> = listeners
+            .map(|listener| self.listener(key, &served.service, listener, &tls, &mut budget))
+            .collect();
+        faults.extend(budget.fault());
         let settings = ServiceSettings {
             addresses: self.addresses_of(served).into_iter().collect(),
-            listeners: listeners
-                .map(|listener| self.listener(key, &served.service, listener, &tls))
-                .collect(),
+            listeners,
             policy: spec.policy.clone(),
             access_log: spec
                 .access_log
@@ -61,7 +65,15 @@ impl EdgeState {
         (settings, faults)
     }
 
-    fn listener(&self, key: &ObjectKey, service: &Service, spec: &ListenerSpec, tls: &Tls) -> Listener {
+    fn listener(
+        &self,
+        key: &ObjectKey,
+        service: &Service,
+        spec: &ListenerSpec,
+        tls: &Tls,
+        budget: &mut BackendBudget,
+    ) -> Listener {
+        let is_local = service.spec.external_traffic_policy == "Local";
         Listener {
             name: Arc::clone(&spec.name),
             port: spec.port,
@@ -73,12 +85,7 @@ impl EdgeState {
                 FrontendSpec::Udp => Frontend::Udp,
             },
             backend_protocol: spec.backend_protocol,
-            backends: self.backends(
-                key,
-                service,
-                spec,
-                service.spec.external_traffic_policy == "Local",
-            ),
+            backends: budget.take(|| self.backends(key, service, spec, is_local)),
         }
     }
 

@@ -12,6 +12,7 @@ use edge::settings::{Certificate, Frontend, Listener, ServiceSettings};
 use edge::{PortKey, Transport};
 
 use super::awaited_secrets::AwaitedSecrets;
+use super::backend_budget::BackendBudget;
 use super::class_settings::{
     HTTP, describe_problem, find_port, listeners, service_name, target_name, target_policy,
 };
@@ -506,6 +507,7 @@ impl EdgeState {
         let served = self.services.get(class)?;
         let of_service = service.spec.ports.iter();
         let routed = of_service.filter(|port| port.protocol == Protocol::Tcp && ports.contains(&port.port));
+        let mut budget = BackendBudget::new();
         let listeners = routed.map(|port| {
             let spec = ListenerSpec {
                 name: port.name.as_str().into(),
@@ -521,7 +523,7 @@ impl EdgeState {
                 port: spec.port,
                 frontend: HTTP,
                 backend_protocol: spec.backend_protocol,
-                backends: self.backends(target, service, &spec, false),
+                backends: budget.take(|| self.backends(target, service, &spec, false)),
             }
         });
         Some(ServiceSettings {

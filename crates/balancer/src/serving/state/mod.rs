@@ -2,6 +2,7 @@
 //! addresses of the node. Only the settings of changed Services are rebuilt.
 
 mod awaited_secrets;
+mod backend_budget;
 mod build;
 mod class_settings;
 mod ingress;

@@ -7,11 +7,11 @@ fn certificate(source: &str, names: &[&str]) -> Arc<Certificate> {
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(names).expect("names");
     let signed = params.self_signed(&key).expect("a certificate");
-    Arc::new(Certificate {
-        source: source.into(),
-        chain_pem: signed.pem().into_bytes(),
-        key_pem: key.serialize_pem().into_bytes(),
-    })
+    Arc::new(Certificate::new(
+        source.into(),
+        signed.pem().into_bytes(),
+        key.serialize_pem().into_bytes(),
+    ))
 }
 
 fn chosen(certificates: &Certificates, name: Option<&str>) -> String {
@@ -72,11 +72,11 @@ fn invalid_certificate_is_a_fault_and_keeps_the_former_one() {
     let valid = certificate("shop/tls", &["shop.test"]);
     let (former, _) = Certificates::load(std::slice::from_ref(&valid), None, None);
     let other = certificate("other", &["other.test"]);
-    let mixed = Arc::new(Certificate {
-        source: "shop/tls".into(),
-        chain_pem: valid.chain_pem.clone(),
-        key_pem: other.key_pem.clone(),
-    });
+    let mixed = Arc::new(Certificate::new(
+        "shop/tls".into(),
+        valid.chain_pem.clone(),
+        other.key_pem.clone(),
+    ));
     let (now, faults) = Certificates::load(std::slice::from_ref(&mixed), None, former.as_ref());
     assert_eq!(
         chosen(&now.expect("the former certificate"), Some("shop.test")),
@@ -99,11 +99,7 @@ fn invalid_certificate_is_a_fault_and_keeps_the_former_one() {
 #[test]
 fn certificate_defects_have_distinct_messages() {
     let valid = certificate("c", &["a.test"]);
-    let with = |chain: &[u8], key: &[u8]| Certificate {
-        source: "c".into(),
-        chain_pem: chain.to_vec(),
-        key_pem: key.to_vec(),
-    };
+    let with = |chain: &[u8], key: &[u8]| Certificate::new("c".into(), chain.to_vec(), key.to_vec());
     let cases = [
         (
             with(b"", &valid.key_pem),
@@ -135,14 +131,30 @@ fn reports_the_expiration_of_each_certificate() {
     let mut params = CertificateParams::new(["shop.test".to_owned()]).expect("names");
     params.not_after = rcgen::date_time_ymd(2040, 1, 2);
     let signed = params.self_signed(&key).expect("a certificate");
-    let certificate = Arc::new(Certificate {
-        source: "shop/tls".into(),
-        chain_pem: signed.pem().into_bytes(),
-        key_pem: key.serialize_pem().into_bytes(),
-    });
+    let certificate = Arc::new(Certificate::new(
+        "shop/tls".into(),
+        signed.pem().into_bytes(),
+        key.serialize_pem().into_bytes(),
+    ));
     let (certificates, faults) = Certificates::load(&[certificate], None, None);
     assert_eq!(faults, []);
     let certificates = certificates.expect("a valid certificate");
     let expirations: Vec<(&str, i64)> = certificates.expirations().collect();
     assert_eq!(expirations, [("shop/tls", 2_209_075_200)]);
+}
+
+/// Otherwise, a large certificate takes its memory and time once for each of the 256 ports of a Service.
+#[test]
+fn ports_share_their_certificates() {
+    let names: Vec<String> = (0..1_000).map(|number| format!("n{number}.test")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let settings = vec![certificate("shop/tls", &names); 2];
+    let [first, second] = [(); 2].map(|()| {
+        let (certificates, _) = Certificates::load(&settings, None, None);
+        certificates.expect("a valid certificate")
+    });
+    let all = first.loaded.iter().chain(&second.loaded);
+    assert!(all.clone().all(|loaded| Arc::ptr_eq(loaded, &first.loaded[0])));
+    assert_eq!(chosen(&second, Some("n999.test")), "shop/tls");
+    assert_eq!(all.count(), 4);
 }
