@@ -15,7 +15,7 @@ use netlink::nftables::{Nftables, TableFamily};
 use proxy::LeftoverScope;
 
 use crate::cluster::{running_process, status_file};
-use crate::error::{CommandError, FileError};
+use crate::error::CommandError;
 use crate::flags::values::{DATA_DIRECTORY, duration};
 use crate::{output, runtime};
 
@@ -90,7 +90,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
         removal.release_images(&flags.data_dir);
         // A Pod that stays needs its directory, by which the next run finds it.
         if flags.purge && removal.failures == 0 {
-            removal.record_file(&flags.data_dir, fs::remove_dir_all(&flags.data_dir));
+            removal.record_file(&flags.data_dir, remove_directory(&flags.data_dir));
         }
         removal.finish()
     })
@@ -148,6 +148,15 @@ fn locked_directory(process: &Path) -> Option<PathBuf> {
     let mut files = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
     let lock = files.find(|file| file.is_absolute() && file.file_name() == Some(OsStr::new(LOCK)))?;
     lock.parent().map(Path::to_owned)
+}
+
+/// Deletes a directory with its content. A mount point cannot be deleted, and stays without content.
+fn remove_directory(directory: &Path) -> io::Result<()> {
+    let is_empty = || fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy && is_empty() => Ok(()),
+        result => result,
+    }
 }
 
 /// Printer and counter of removed objects.
@@ -235,7 +244,7 @@ impl Removal {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             other => other.map(|()| true),
         };
-        self.record(&path.display().to_string(), removed.map_err(FileError::at(path)));
+        self.record(&path.display().to_string(), removed);
     }
 
     /// Prints a removed object. `Ok(false)` means that it did not exist.
@@ -265,3 +274,6 @@ impl Removal {
         Ok(ExitCode::SUCCESS)
     }
 }
+
+#[cfg(test)]
+mod tests;
