@@ -1,5 +1,6 @@
 //! Node object of this node: registration and heartbeats (kubelet's `kubelet_node_status.go`).
 
+mod host;
 mod lease;
 pub(crate) mod registration;
 mod status;

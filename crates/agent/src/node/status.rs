@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::path::Path;
 
 use ::images::ImageStore;
 use api::object::Node;
@@ -10,6 +11,7 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::host::node_info;
 use super::node_path;
 use crate::containers::environment::Capacity;
 use crate::object::rfc3339::whole_seconds;
@@ -140,13 +142,7 @@ pub(super) fn status(settings: &Settings, ips: &[IpAddr], was_ready: bool, now: 
             condition("PIDPressure", false, "KubeletHasSufficientPID", "agent has sufficient PID available"),
             condition("Ready", true, "KubeletReady", "agent is posting ready status"),
         ],
-        "nodeInfo": {
-            "operatingSystem": "linux",
-            "architecture": architecture(),
-            "kubeletVersion": concat!("portolan/", env!("CARGO_PKG_VERSION")),
-            "containerRuntimeVersion": "process://1",
-            "kernelVersion": rustix::system::uname().release().to_string_lossy(),
-        },
+        "nodeInfo": node_info(Path::new("/")),
     })
 }
 

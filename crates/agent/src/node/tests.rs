@@ -7,6 +7,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
 
+use super::host::node_info;
 use super::lease::microseconds;
 use super::status::status;
 use super::*;
@@ -74,6 +75,36 @@ fn ready_node_keeps_its_transition_time() {
         json!({"type": "InternalIP", "address": "172.30.0.11"})
     );
     assert_eq!(microseconds(Timestamp::UNIX_EPOCH), "1970-01-01T00:00:00.000000Z");
+}
+
+#[test]
+fn node_info_identifies_the_host() {
+    let root = tempfile::tempdir().unwrap();
+    let empty = node_info(root.path());
+    assert_eq!(empty["osImage"], "Linux");
+    assert_eq!(
+        (&empty["machineID"], &empty["systemUUID"]),
+        (&json!(""), &json!(""))
+    );
+    let write = |file: &str, text: &str| {
+        let path = root.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write(
+        "etc/os-release",
+        "NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 13\"\n",
+    );
+    write("etc/machine-id", "0123\n");
+    write("proc/sys/kernel/random/boot_id", "4567\n");
+    let info = node_info(root.path());
+    assert_eq!(info["osImage"], "Debian GNU/Linux 13");
+    assert_eq!(info["machineID"], "0123");
+    assert_eq!(info["bootID"], "4567");
+    assert_eq!(info["systemUUID"], "0123");
+    assert_ne!(info["kernelVersion"], "");
+    write("sys/class/dmi/id/product_uuid", "89AB\n");
+    assert_eq!(node_info(root.path())["systemUUID"], "89AB");
 }
 
 /// Requests: method and path, and the body.
