@@ -165,11 +165,10 @@ where
                 self.reconciler.on_success(&key, output, &mut self.queue, now());
                 self.queue.done(&key, now());
             }
-            // A conflict is part of optimistic concurrency: no reason for a warning.
-            Ok((_, Err(error))) if error.is_conflict() => {
+            Ok((_, Err(error))) if is_expected(&error) => {
                 self.reconciler.on_failure(&key);
                 let delay = self.queue.failed(&key, now());
-                tracing::debug!(?key, %error, ?delay, "write conflict; retrying");
+                tracing::debug!(?key, %error, ?delay, "write refused; retrying");
             }
             Ok((_, Err(error))) => self.fail(&key, &error),
             Err(error) => self.fail(&key, &error),
@@ -197,6 +196,12 @@ where
             tracing::debug!(?key, %error, ?delay, "reconciliation failed before the announced retry");
         }
     }
+}
+
+/// Returns true if an error is no reason for a warning. A conflict is part of optimistic concurrency, and a namespace
+/// that terminates refuses new objects until its controllers' objects are deleted.
+fn is_expected(error: &ClientError) -> bool {
+    error.is_conflict() || error.is_namespace_terminating()
 }
 
 /// Returns true if a tenant with these numbers of tasks may run another one.

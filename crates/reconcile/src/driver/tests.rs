@@ -2,9 +2,10 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use client::{ClientError, Status, StatusCause, StatusDetails};
 use tokio::sync::{mpsc, watch};
 
-use super::run;
+use super::{is_expected, run};
 use crate::queue::Queue;
 use crate::reconciler::{Action, Reconciler};
 
@@ -179,4 +180,25 @@ async fn slow_jobs_of_one_tenant_leave_jobs_to_others() {
     let mut rest = [keys.recv().await.unwrap(), keys.recv().await.unwrap()];
     rest.sort();
     assert_eq!(rest, ["a3", "a4"]);
+}
+
+#[test]
+fn refusals_of_a_terminating_namespace_are_expected() {
+    let refusal = |reason: &str| ClientError::Status {
+        method: http::Method::POST,
+        path: "/api/v1/namespaces/shop/pods".to_owned(),
+        status: Status {
+            code: 403,
+            reason: "Forbidden".to_owned(),
+            details: StatusDetails {
+                causes: [StatusCause {
+                    reason: reason.to_owned(),
+                }]
+                .into(),
+            },
+            ..Status::default()
+        },
+    };
+    assert!(is_expected(&refusal("NamespaceTerminating")));
+    assert!(!is_expected(&refusal("FieldValueForbidden")));
 }
