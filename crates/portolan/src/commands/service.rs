@@ -13,6 +13,8 @@ use crate::{cli, output};
 
 /// Variable of additional flags in the file of `--flags-file`.
 const FLAGS_VARIABLE: &str = "PORTOLAN_FLAGS";
+/// Directory that exists while systemd is the init system.
+const SYSTEMD_DIRECTORY: &str = "/run/systemd/system";
 
 /// Subcommands of `portolan service`.
 #[derive(Debug, Subcommand)]
@@ -83,6 +85,8 @@ enum UnitError {
     Systemctl { command: String, status: ExitStatus },
     #[error("systemctl not started: {0}; use --file-only to write the unit without it")]
     NoSystemctl(#[source] io::Error),
+    #[error("systemd does not run on this host; use --file-only to write the unit without it")]
+    NoSystemd,
 }
 
 /// Installs or removes the unit.
@@ -103,6 +107,7 @@ fn install(flags: &InstallFlags) -> Result<(), UnitError> {
     check_flags(flags.subcommand(), &flags.up)?;
     if !flags.unit.file_only {
         find_systemctl()?;
+        find_systemd(Path::new(SYSTEMD_DIRECTORY))?;
     }
     let program = match &flags.program {
         Some(program) => program.clone(),
@@ -171,6 +176,15 @@ fn find_systemctl() -> Result<(), UnitError> {
     let mut command = Process::new("systemctl");
     let found = command.arg("--version").stdout(Stdio::null()).status();
     found.map(drop).map_err(UnitError::NoSystemctl)
+}
+
+/// Fails if systemd is not the init system of this host: its directory does not exist (sd_booted(3)).
+fn find_systemd(directory: &Path) -> Result<(), UnitError> {
+    if directory.is_dir() {
+        Ok(())
+    } else {
+        Err(UnitError::NoSystemd)
+    }
 }
 
 /// Returns the path of a unit's token, a private file. Other users can read the unit and the process list.

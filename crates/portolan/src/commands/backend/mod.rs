@@ -7,7 +7,7 @@ mod slices;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use api::object::{EndpointSlice, Resource, SERVICE_NAME_LABEL};
+use api::object::{EndpointSlice, Resource, SERVICE_NAME_LABEL, Service};
 use clap::{Args, Subcommand};
 use controllers::backends::{MANAGED_BY, probe_of};
 use http::Method;
@@ -108,9 +108,23 @@ async fn list(flags: &ListFlags) -> Result<String, CommandError> {
     let namespace = &flags.scope.namespace;
     let slices = read(&client, namespace, flags.service.as_deref()).await?;
     if slices.is_empty() {
+        if let Some(service) = &flags.service {
+            check_exists(&client, namespace, service).await?;
+        }
         return Ok(format!("No backends found in namespace {namespace}.\n"));
     }
     Ok(table(&slices))
+}
+
+/// Fails with kubectl's text if a Service does not exist.
+async fn check_exists(client: &client::Client, namespace: &str, service: &str) -> Result<(), CommandError> {
+    let mut path = format!("{}/", Service::collection(Some(namespace)));
+    client::push_escaped(&mut path, service);
+    match client.get::<Service>(&path).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_not_found() => Err(format!("services {service:?} not found").into()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn table(slices: &[EndpointSlice]) -> String {
@@ -181,3 +195,6 @@ async fn remove(flags: &RemoveFlags) -> Result<String, CommandError> {
     }
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests;

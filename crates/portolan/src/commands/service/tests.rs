@@ -111,3 +111,12 @@ fn flags_that_the_service_would_reject_are_rejected() {
     );
     assert!(check("join", &["--server", "192.0.2.1"]).is_err());
 }
+
+#[test]
+fn host_without_a_running_systemd_is_rejected() {
+    let directory = tempfile::tempdir().expect("a directory");
+    find_systemd(directory.path()).expect("a running systemd");
+    let missing = find_systemd(&directory.path().join("system"));
+    let error = missing.expect_err("no running systemd");
+    assert!(error.to_string().contains("--file-only"), "{error}");
+}
