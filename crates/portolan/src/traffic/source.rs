@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use agent::server::reports::ReportKind;
 use client::Client;
-use explain::traffic::{Attribution, ClusterTraffic, Names};
+use explain::traffic::{Attribution, ClusterTraffic, Names, Selection};
 use explain::{Kind, World, WorldBuilder};
 use tokio::runtime::Runtime;
 
@@ -60,7 +60,8 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// An error if a flag is invalid, the objects cannot be read, or connection tracking cannot be read.
+    /// An error if a flag is invalid, the selected Service does not exist, or the objects or connection tracking cannot be
+    /// read.
     pub(crate) fn open(flags: &TrafficFlags, query: Query) -> Result<Self, CommandError> {
         flags.validate()?;
         let (objects, builder) = if flags.from_file.is_empty() {
@@ -74,6 +75,7 @@ impl Source {
                 Objects::from_files(&flags.from_file)?.builder,
             )
         };
+        check_selection(&builder, &query.selection)?;
         if let ObjectSource::Api { runtime, client } = &objects
             && !flags.is_local()
             && runtime.block_on(is_served(client, ReportKind::Flows))?
@@ -196,3 +198,16 @@ fn list(runtime: &Runtime, client: &Client) -> Result<WorldBuilder, CommandError
     let source = runtime.block_on(Objects::of_kinds(client, kinds))?;
     Ok(source.builder)
 }
+
+/// Fails with kubectl's text if the selected Service does not exist.
+fn check_selection(objects: &WorldBuilder, selection: &Selection) -> Result<(), CommandError> {
+    match selection {
+        Selection::Service(key) if !objects.contains(Kind::Service, &key.namespace, &key.name) => {
+            Err(format!("services {:?} not found", key.name).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
