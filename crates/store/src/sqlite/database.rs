@@ -348,7 +348,8 @@ fn integer(number: impl TryInto<i64>) -> i64 {
 
 fn failed(path: &Path, error: &rusqlite::Error) -> StoreError {
     if is_corruption(error) || matches!(error, rusqlite::Error::IntegralValueOutOfRange(..)) {
-        let reason = format!("{error}; restore it from a backup with `portolan store restore`");
+        let reason =
+            format!("{error}; if a server uses it, restore it from a backup with `portolan store restore`");
         return corrupt(path, &reason);
     }
     StoreError::Unavailable {

@@ -126,3 +126,17 @@ fn error_names_missing_location() {
     assert!(refused.to_string().contains("missing"), "{refused}");
     assert!(!directory.path().join("missing").exists());
 }
+
+#[test]
+fn error_of_a_snapshot_advises_a_restoration_only_to_a_server() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("snapshot");
+    std::fs::write(&path, b"no database at all, but long enough".repeat(300)).expect("a file");
+    let refused = runtime()
+        .block_on(StoreLocation::File(path).read())
+        .expect_err("a refusal");
+    assert!(
+        refused.to_string().contains("if a server uses it, restore it"),
+        "{refused}"
+    );
+}

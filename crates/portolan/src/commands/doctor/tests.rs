@@ -65,6 +65,17 @@ fn text_names_the_most_likely_cause_first() {
 }
 
 #[test]
+fn many_kinds_that_are_not_served_are_counted() {
+    let mut source = source(OBJECTS);
+    source.not_served = vec!["A", "B", "C"];
+    let expected = "Not served, so nothing is reported that depends on them: A, B, C\n";
+    assert_eq!(text::absent(&source), expected);
+    source.not_served.push("D");
+    let expected = "4 kinds are not served, so nothing is reported that depends on them\n";
+    assert_eq!(text::absent(&source), expected);
+}
+
+#[test]
 fn service_names_need_a_name() {
     let scope_of = |name: &str| {
         let line = CommandLine::try_parse_from(["doctor", "service", name]).expect("flags");

@@ -5,6 +5,9 @@ use explain::{Finding, Scope, Severity, World, documentation_of};
 use super::source::Source;
 use crate::output::printable;
 
+/// Maximum number of kinds that are not served and named; more are counted. A server without other APIs lacks many.
+const NAMED_KINDS_MAX: usize = 3;
+
 /// Returns the lines about kinds that could not be read.
 pub(super) fn absent(source: &Source) -> String {
     let line = |reason: &str, kinds: &[&str]| match kinds {
@@ -14,7 +17,13 @@ pub(super) fn absent(source: &Source) -> String {
             kinds.join(", ")
         ),
     };
-    line("Not allowed to read", &source.forbidden) + &line("Not served", &source.not_served)
+    let not_served = match source.not_served.len() {
+        count if count > NAMED_KINDS_MAX => {
+            format!("{count} kinds are not served, so nothing is reported that depends on them\n")
+        }
+        _ => line("Not served", &source.not_served),
+    };
+    line("Not allowed to read", &source.forbidden) + &not_served
 }
 
 /// Returns the subject of the examination, for the summary.
