@@ -44,11 +44,8 @@ pub(crate) struct Flags {
 /// Serves until the process is killed.
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let pem = fs::read(&flags.certificate)?;
-    let certificate = Certificate {
-        source: flags.certificate.display().to_string().into(),
-        chain_pem: pem.clone(),
-        key_pem: pem,
-    };
+    let source = flags.certificate.display().to_string();
+    let certificate = Certificate::new(source.into(), pem.clone(), pem);
     let tls = Tls::new(vec![Arc::new(certificate)]);
     let edge = Edge::start(Options {
         threads: flags.threads,
