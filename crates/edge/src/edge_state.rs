@@ -9,7 +9,7 @@ use relay::EncapsulationPorts;
 use rustls::ClientConfig;
 
 use crate::admission::ProcessConnections;
-use crate::health_checks::NamespaceChecks;
+use crate::check_limits::NamespaceChecks;
 use crate::port::Port;
 use crate::port_key::PortKey;
 use crate::sticky_cookie::StickyKeys;

@@ -54,6 +54,7 @@
 
 mod admission;
 mod backends;
+mod check_limits;
 mod connection_age;
 mod connections;
 mod counters;
@@ -64,6 +65,7 @@ mod handover;
 mod health_checks;
 pub mod http;
 mod inbound;
+mod loaded_certificate;
 pub mod log;
 mod metrics;
 mod outbound;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::loaded_certificate::LoadedCertificate;
 use crate::routes::RouteTable;
-use crate::tls::LoadedCertificate;
 
 /// Maximum number of ports of one Service at which the edge listens. Each takes a descriptor for each worker and
 /// address, so a Service with many ports could take all descriptors of the process. Load balancers of clouds allow

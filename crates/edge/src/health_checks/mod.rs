@@ -1,6 +1,5 @@
 //! Active health checks of backends.
 
-mod limits;
 mod state;
 
 use std::collections::{HashMap, HashSet};
@@ -13,10 +12,10 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time;
 
 use crate::backends::Backend;
+use crate::check_limits::CheckLimits;
 use crate::outbound::{self, ConnectError};
 use crate::port::{Port, PortSettings};
 use crate::settings::{HealthCheck, HealthProbe};
-pub(crate) use limits::{CheckLimits, NamespaceChecks};
 use state::HealthState;
 
 /// Checks of one port at the same time. The bound limits the new connections that backends and firewalls receive at

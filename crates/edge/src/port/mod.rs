@@ -10,9 +10,9 @@ use rustls::ClientConfig;
 use tokio::sync::watch;
 
 use crate::admission::{Admission, ConnectionPermit, ServiceLoad};
+use crate::check_limits::CheckLimits;
 use crate::counters::PortCounters;
 use crate::edge_state::{AcceptLoopGuard, EdgeState};
-use crate::health_checks::CheckLimits;
 use crate::port_key::PortKey;
 use crate::refusal::ConnectionRefusal;
 pub(crate) use policy::{PortPolicy, PortSettings};

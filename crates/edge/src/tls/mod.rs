@@ -17,7 +17,6 @@ use crate::faults::Fault;
 use crate::peer::TlsPeer;
 use crate::settings::{Alpn, Tls, TlsPolicy};
 use certificates::Certificates;
-pub(crate) use certificates::LoadedCertificate;
 pub use certificates::certificate_fault;
 pub(crate) use connection::TlsConnection;
 

@@ -118,9 +118,7 @@ fn certificate_defects_have_distinct_messages() {
         ),
     ];
     for (certificate, expected) in cases {
-        let reason = read(&certificate)
-            .expect_err("an invalid certificate")
-            .to_string();
+        let reason = certificate_fault(&certificate).expect("an invalid certificate");
         assert!(reason.starts_with(expected), "{reason}");
     }
 }

@@ -43,7 +43,7 @@ impl NamespaceChecks {
 
 impl CheckLimits {
     /// Waits until another check may start. It counts until the permit is dropped.
-    pub(super) async fn start(&self) -> Option<SemaphorePermit<'_>> {
+    pub(crate) async fn start(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         let permit = self.running.acquire().await.ok();
         let now = Instant::now();
