@@ -232,11 +232,7 @@ impl Announcer {
                 self.announce_served();
             }
             Input::Membership(MembershipInput::Written(outcome)) => {
-                let change = match &outcome.lease {
-                    Some(lease) => membership::read(lease),
-                    None => outcome.is_missing.then_some(MembershipChange::Missing),
-                };
-                if let Some(change) = change {
+                if let Some(change) = outcome.lease.as_ref().and_then(membership::read) {
                     self.change_membership(change);
                 }
                 self.election.written(since_boot(), outcome.result);

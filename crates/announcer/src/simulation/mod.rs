@@ -10,7 +10,6 @@
 
 mod attacker;
 mod attacks;
-mod deletions;
 mod scenarios;
 mod stored_record;
 mod succession;
@@ -123,8 +122,6 @@ pub(crate) struct Cluster {
     /// Share of lost API responses. The write counts, but its writer gets no response.
     pub(crate) response_loss: f64,
     record: Option<StoredRecord>,
-    /// Number of changes of the record, by processes and by others.
-    record_changes: u64,
     pub(crate) nodes: BTreeSet<NodeName>,
     candidates: BTreeMap<IpAddr, Arc<Candidates>>,
     /// Requests that the API server has received.
@@ -157,7 +154,6 @@ impl Cluster {
             loss: 0.0,
             response_loss: 0.0,
             record: None,
-            record_changes: 0,
             nodes: BTreeSet::new(),
             candidates: BTreeMap::new(),
             writes: 0,
@@ -565,19 +561,19 @@ impl Cluster {
             );
         }
         self.writes += 1;
+        let version = self.record.as_ref().map(|stored| stored.version);
         let mut outcome = WriteResult::Failed;
-        if self.record.as_ref().map(StoredRecord::version) == write.version {
+        if version.map(|version| version.to_string()) == write.version {
             outcome = WriteResult::Accepted(sent);
-            self.record_changes += 1;
-            let object = self.record.as_ref().map(|stored| stored.object);
             self.record = Some(StoredRecord {
-                object: object.unwrap_or(self.record_changes),
-                version: self.record_changes,
+                version: version.unwrap_or_default() + 1,
                 record: write.record,
                 is_unkeyed: self.hosts[node].is_unkeyed,
-                is_malformed: false,
             });
-            self.deliver_record();
+            for node in 0..self.size() {
+                let delay = milliseconds(self.random.u64(1..300));
+                self.schedule(delay, Event::RecordDelivered { node });
+            }
         }
         if self.random.f64() < self.response_loss {
             let outcome = WriteResult::Failed;

@@ -243,7 +243,7 @@ fn disturbances() -> [Disturbance; 6] {
 #[test]
 fn returning_owner_flushes_connections_that_ended_elsewhere() {
     for (subject, disturb_owner, is_expected) in disturbances() {
-        // A frozen node that regains its address before its own release message arrives flushes twice.
+        // With seed 9 the frozen node regains its address before its own release message arrives, and flushes twice.
         for seed in 0..9 {
             let mut cluster = settled(seed, 3, 1);
             let first = cluster.expected_owner(address(0)).expect("an owner");
@@ -255,7 +255,7 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
             let of_first = cluster.flushes.iter().filter(|(node, ..)| *node == first);
             let of_first: Vec<ConntrackFlush> = of_first.map(|(.., flush)| *flush).collect();
             assert!(
-                of_first.len() <= 2 && of_first.iter().any(|flush| is_expected(*flush)),
+                of_first.len() == 1 && is_expected(of_first[0]),
                 "{subject}, seed {seed}: {of_first:?}"
             );
         }
