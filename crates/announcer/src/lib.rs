@@ -5,10 +5,11 @@
 //! fencing interval. A node announces an address only while it holds leases from a majority of the members, measured
 //! on its own clock (`CLOCK_BOOTTIME`). Two majorities share a member, so two nodes do not announce the same address,
 //! even across a network partition. A frozen process finds its leases expired when it resumes. Two cases are not
-//! covered: a hypervisor suspends a host and stops its clock, or a process starts after somebody deleted the list of
-//! members, which members without the API server still use. The election needs the API server only for the list of
-//! members ([`api::announcers`]) and for the tie-breaker. Clusters with an even number of members have this
-//! additional vote.
+//! covered. A hypervisor suspends a host and stops its clock. Or somebody deletes the list of members while nodes use
+//! it; two nodes can then announce an address for three seconds.
+//!
+//! The election needs the API server only for the list of members ([`api::announcers`]) and for the tie-breaker.
+//! Clusters with an even number of members have this additional vote.
 //!
 //! | Module | Contents |
 //! |---|---|
