@@ -10,15 +10,18 @@ mod tests;
 /// Kind of the link of a VRF.
 const VRF_KIND: &str = "vrf";
 
-/// Returns an address of this host in a VRF, or outside of VRFs.
+/// Returns an address of this host in a VRF, or outside of VRFs. Without one there, returns the same address of another link:
+/// routes may lead from one VRF to another, and a socket can be bound to a link that is no VRF.
 pub(super) fn address_in<'a>(
     addresses: &'a [Address],
     links: &[Link],
     address: IpAddr,
     vrf: Option<&str>,
 ) -> Option<&'a Address> {
-    let mut same = addresses.iter().filter(|found| found.network.addr() == address);
-    same.find(|found| vrf_of(links, found.link) == vrf)
+    let same = || addresses.iter().filter(|found| found.network.addr() == address);
+    same()
+        .find(|found| vrf_of(links, found.link) == vrf)
+        .or_else(|| same().next())
 }
 
 /// Returns the VRF of a link; `None` outside of VRFs.

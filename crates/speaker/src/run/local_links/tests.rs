@@ -45,14 +45,40 @@ fn address_in_several_vrfs_is_found_on_the_link_of_each() {
     assert_eq!(found(Some("red")), Some(4));
     assert_eq!(found(Some("blue")), Some(5));
     assert_eq!(found(None), Some(6));
-    assert_eq!(found(Some("green")), None);
+}
+
+#[test]
+fn address_outside_of_the_vrf_of_the_peer_is_found() {
+    let links = [
+        link(1, "red", "vrf", None),
+        link(2, "red0", "veth", Some(1)),
+        link(3, "eth0", "veth", None),
+    ];
+    let addresses = [address(2, "10.9.0.1/24"), address(3, "10.7.0.1/24")];
+    let found = |own: &str, vrf| {
+        let own = own.parse().expect("an address");
+        address_in(&addresses, &links, own, vrf).map(|address| address.link.0)
+    };
+    assert_eq!(found("10.9.0.1", None), Some(2), "a route leads into the VRF");
+    assert_eq!(
+        found("10.7.0.1", Some("red")),
+        Some(3),
+        "a route leads out of the VRF"
+    );
+    assert_eq!(
+        found("10.7.0.1", Some("eth0")),
+        Some(3),
+        "the socket is bound to a link"
+    );
+    assert_eq!(found("10.6.0.1", None), None);
 }
 
 #[test]
 fn address_of_the_link_of_a_vrf_is_in_the_vrf() {
-    let links = [link(1, "red", "vrf", None)];
-    let addresses = [address(1, "10.8.0.1/32")];
+    let links = [link(1, "red", "vrf", None), link(2, "eth0", "veth", None)];
+    let addresses = [address(2, "10.8.0.1/24"), address(1, "10.8.0.1/32")];
     let own = "10.8.0.1".parse().expect("an address");
-    assert!(address_in(&addresses, &links, own, Some("red")).is_some());
-    assert!(address_in(&addresses, &links, own, None).is_none());
+    let found = |vrf| address_in(&addresses, &links, own, vrf).map(|address| address.link.0);
+    assert_eq!(found(Some("red")), Some(1));
+    assert_eq!(found(None), Some(2));
 }
