@@ -311,7 +311,7 @@ pub(super) fn advertisement(
     Ok(Advertisement {
         length4: length("aggregationLength", spec.aggregation_length, 32)?,
         length6: length("aggregationLengthV6", spec.aggregation_length_v6, 128)?,
-        // MetalLB sets no LOCAL_PREF with 0, the default of the field.
+        // With 0, the default of the field, MetalLB's FRR mode sets no preference, and its native mode sets 0.
         local_preference: spec
             .local_pref
             .filter(|preference| *preference != 0 || group == Group::Portolan),

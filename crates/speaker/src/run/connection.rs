@@ -15,7 +15,7 @@ use super::sockets::{self, SocketOptions};
 
 /// Capacity of the queue of messages to a peer, each of at most 4,096 bytes.
 pub(super) const MESSAGES_QUEUED_MAX: usize = 64;
-/// Minimum time for a peer to read one message (RFC 9687, section 6).
+/// Minimum time for a peer to read one message, as RFC 9687 recommends.
 const SEND_TIMEOUT_MIN: Duration = Duration::from_secs(480);
 /// Time to send the last messages of a closed connection.
 const LAST_MESSAGES_TIMEOUT: Duration = Duration::from_secs(1);
@@ -51,8 +51,9 @@ impl Reports {
     }
 }
 
-/// Returns the time for a peer to read one message, which exceeds the hold time (RFC 9687, section 4.4). With a hold time of
-/// 0, nothing else detects a peer that hangs.
+/// Returns the time for a peer to read one message: the longer of eight minutes and twice the configured hold time. RFC 9687
+/// recommends this with the negotiated hold time, which is not longer. With a hold time of 0, nothing else detects a peer that
+/// hangs.
 pub(super) fn send_timeout(hold_seconds: u16) -> Duration {
     let twice = Duration::from_secs(2 * u64::from(hold_seconds));
     twice.max(SEND_TIMEOUT_MIN)
