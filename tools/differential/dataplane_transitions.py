@@ -108,7 +108,6 @@ def transitions():
     """Changes, observed by new connections."""
     slices = of_slice()
     both = ("cluster", "node", "balancer", "inside", "host", "own-node")
-    family = [{"name": "p", "port": 8080, "protocol": "TCP"}]
     patches = {
         "node-name": [[slices({**endpoint("a1"), "nodeName": "node-b"})], [slices(endpoint("a1", node=False))], [slices(endpoint("a1"))]], "many-states": [[slices(endpoint("a1", conditions=UNREADY), endpoint("b1"))], [slices(endpoint("a1", conditions=TERMINATING), endpoint("b1", conditions=UNREADY))], [slices(endpoint("a1", conditions=GONE), endpoint("b1", conditions=TERMINATING))], [slices()]],
         "external-local-and-back": [[spec(externalTrafficPolicy="Local", internalTrafficPolicy="Local"), slices(endpoint("b1"))], [slices(endpoint("a1"), endpoint("b1"))], [slices(endpoint("a1", conditions=TERMINATING), endpoint("b1"))], [spec(externalTrafficPolicy="Cluster", internalTrafficPolicy="Cluster")]],
@@ -127,7 +126,7 @@ def transitions():
         for patch in made:
             has_ports = patch is not made[0] or label not in ("external-name", "no-node-ports")
             steps += [change(*patch), *asked(both if has_ports else ("balancer", "inside"))]
-        yield stepped("transitions", label, [service(name, status=at.ingress(0), type="LoadBalancer"), slice_of(name, [endpoint("a1")], family)], steps, name, at)
+        yield stepped("transitions", label, [service(name, status=at.ingress(0), type="LoadBalancer"), slice_of(name, [endpoint("a1")], TCP)], steps, name, at)
     name, at = "x-two-ports", Addresses()
     p, q = port("p", 80), port("q", 81, target=9376)
     numbers = [probe(c, "clusterIP of {}", n, tries=4) for c in ("pod-a2", "node-a") for n in (80, 81)]

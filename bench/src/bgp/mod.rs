@@ -236,7 +236,11 @@ async fn announce(
             return Ok(Announcement { sent, installed });
         }
         if start.elapsed() > TIMEOUT {
-            return Err(format!("no route to {address}").into());
+            let missing = match observer.arrival(address) {
+                Some(_) => "no route of the router",
+                None => "no UPDATE at the observer with a route",
+            };
+            return Err(format!("{missing} to {address} after {} s", TIMEOUT.as_secs()).into());
         }
         tokio::time::sleep(POLL_PERIOD).await;
     }
