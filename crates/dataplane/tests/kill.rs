@@ -12,8 +12,10 @@ use netlink::nftables::{ElementData, Nftables};
 use plan::{Plan, Settings};
 use serde_json::json;
 
-/// Number of kills.
-const KILLS: u64 = 200;
+/// Delays before a kill, in rotation: from before the table exists until well into the changes.
+const DELAYS: u64 = 120;
+/// Number of kills, unless `PORTOLAN_TEST_KILLS` has another number.
+const KILLS: u64 = DELAYS;
 /// More Services than one transaction of the first load contains.
 const SERVICES: usize = 300;
 /// Numbers of endpoints that each Service alternates between.
@@ -25,15 +27,14 @@ const IS_WRITER: &str = "PORTOLAN_TEST_IS_WRITER";
 fn killed_process_leaves_state_of_some_plan() {
     testbed::in_namespace(|| {
         let mut tables = 0;
-        for kill in 0..KILLS {
+        for kill in 0..kills() {
             let mut writer = Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "write_until_killed", "--nocapture"])
                 .env(IS_WRITER, "1")
                 .stdout(Stdio::null())
                 .spawn()
                 .unwrap();
-            // From before the table exists until well into the changes.
-            std::thread::sleep(Duration::from_micros(500 + 317 * (kill % 120)));
+            std::thread::sleep(Duration::from_micros(500 + 317 * (kill % DELAYS)));
             writer.kill().unwrap();
             writer.wait().unwrap();
             tables += usize::from(check());
@@ -48,6 +49,10 @@ fn killed_process_leaves_state_of_some_plan() {
         assert_eq!(dataplane.apply(&plan, &changes).unwrap().skipped, []);
         assert!(check());
     });
+}
+
+fn kills() -> u64 {
+    std::env::var("PORTOLAN_TEST_KILLS").map_or(KILLS, |kills| kills.parse().unwrap())
 }
 
 /// The process that the other test starts.

@@ -34,8 +34,8 @@ use services::{Cluster, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS};
 use traces::Traces;
 use world::{Member, Outcome, World};
 
-/// Random clusters per data plane.
-const CLUSTERS: u32 = 504;
+/// Random clusters per data plane, unless `PORTOLAN_TRAFFIC_CLUSTERS` has another number.
+const CLUSTERS: u32 = 252;
 /// Nodes that share the clusters, because most of the time is spent waiting for replies that must not come.
 const NODES: u32 = 6;
 /// Consecutive connections of a client with session affinity.
@@ -194,7 +194,7 @@ fn send_packets_at_node(mode: Mode, node: u32) {
     }
     let run = Run::new(mode);
     let config = Config {
-        cases: CLUSTERS / NODES,
+        cases: clusters() / NODES,
         failure_persistence: None,
         max_shrink_iters: 0,
         ..Config::default()
@@ -216,6 +216,10 @@ fn send_packets_at_node(mode: Mode, node: u32) {
         mode.chooses_at_connect,
         "{accepted} endpoints were chosen at connect()"
     );
+}
+
+fn clusters() -> u32 {
+    std::env::var("PORTOLAN_TRAFFIC_CLUSTERS").map_or(CLUSTERS, |clusters| clusters.parse().unwrap())
 }
 
 /// Returns a generator with a fixed seed per node, so that failures are reproducible.
