@@ -40,7 +40,7 @@ fn run_attacked(cluster: &mut Cluster, attacks: usize) {
 /// Regression: one datagram of an earlier process made its receiver ignore the current one.
 #[test]
 fn datagrams_of_earlier_processes_change_nothing() {
-    for seed in 0..10 {
+    for seed in seeds(10) {
         let mut cluster = attacked(seed, 3);
         let recorded = cluster.attacker.take().expect("an attacker").recorded;
         for node in [1, 2, 0] {
@@ -63,7 +63,7 @@ fn datagrams_of_earlier_processes_change_nothing() {
 /// Attacks: copies, forgeries in the names of others with the keys of one member, and messages from other addresses.
 #[test]
 fn forged_and_repeated_datagrams_move_no_address() {
-    for seed in 0..10 {
+    for seed in seeds(10) {
         let nodes = 3 + (seed % 3) as usize;
         let mut cluster = attacked(seed, nodes);
         cluster.attacker.as_mut().expect("an attacker").member = Some(nodes - 1);
@@ -77,7 +77,7 @@ fn forged_and_repeated_datagrams_move_no_address() {
 /// A node that leaves the list and returns is the same process with the same keys.
 #[test]
 fn copies_do_not_revive_a_node_that_returns_to_the_list() {
-    for seed in 0..5 {
+    for seed in seeds(5) {
         let mut cluster = attacked(seed, 3);
         let name = cluster.name(2);
         let kept: Vec<_> = {
@@ -123,7 +123,7 @@ fn copies_do_not_revive_a_node_that_returns_to_the_list() {
 /// Withheld datagrams of a failed node keep others from electing a new owner for a short time only.
 #[test]
 fn failed_owner_is_replaced_despite_withheld_datagrams() {
-    for seed in 0..10 {
+    for seed in seeds(10) {
         let mut cluster = attacked(seed, 3);
         let owner = cluster.expected_owner(address(0)).expect("an owner");
         cluster.attacker.as_mut().expect("an attacker").holding = 0.6;

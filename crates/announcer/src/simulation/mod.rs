@@ -11,6 +11,7 @@
 mod attacker;
 mod attacks;
 mod scenarios;
+mod seeds;
 mod stored_record;
 mod succession;
 
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use api::announcers::Record;
 
+use self::seeds::seeds;
 use self::stored_record::StoredRecord;
 use crate::election::capabilities::{NodeCapabilities, Requirements};
 use crate::election::membership::{MembershipWrite, WriteResult};

@@ -78,7 +78,7 @@ fn move_to(cluster: &mut Cluster, address: IpAddr, node: usize) {
 
 #[test]
 fn new_owner_forwards_to_the_previous_owner() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         // Addresses that never moved, since the nodes have found each other before.
         let mut cluster = settled(seed, 4, 0);
         for number in 0..2 {
@@ -264,7 +264,7 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
 
 #[test]
 fn connections_are_kept_if_the_address_had_no_other_owner() {
-    for seed in 0..10 {
+    for seed in seeds(10) {
         let mut cluster = settled(seed, 3, 1);
         let first = cluster.expected_owner(address(0)).expect("an owner");
         move_to(&mut cluster, address(0), first);
@@ -285,7 +285,7 @@ fn connections_are_kept_if_the_address_had_no_other_owner() {
 
 #[test]
 fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_failed_node() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let mut cluster = settled(seed, 3, 1);
         let first = cluster.expected_owner(address(0)).expect("an owner");
         cluster.shut_down(first);
@@ -375,7 +375,7 @@ fn members_report_owners_and_unreachable_members() {
 #[test]
 fn failed_owner_is_replaced_with_and_without_the_api() {
     for (nodes, has_api) in [(3, false), (5, false), (2, true), (4, true)] {
-        for seed in 0..20 {
+        for seed in seeds(20) {
             let mut cluster = settled(seed, nodes, 3);
             let owner = cluster.expected_owner(address(0)).expect("an owner");
             for node in 0..nodes {
@@ -409,7 +409,7 @@ fn failed_owner_is_replaced_with_and_without_the_api() {
 
 #[test]
 fn partitioned_pair_has_one_serving_node() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let mut cluster = settled(seed, 2, 4);
         cluster.split(|node| node == 0);
         cluster.run(Duration::from_secs(6));
@@ -450,7 +450,7 @@ fn leaving_node_is_replaced_at_once() {
 
 #[test]
 fn frozen_owner_is_replaced_and_resumes_without_its_addresses() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let mut cluster = settled(seed, 3, 4);
         let owner = cluster.expected_owner(address(0)).expect("an owner");
         cluster.freeze(owner, Duration::from_secs(4));
@@ -484,7 +484,7 @@ fn nodes_that_cannot_receive_or_send_are_passed_over() {
 
 #[test]
 fn cluster_grows_and_shrinks_with_its_nodes() {
-    for seed in 0..5 {
+    for seed in seeds(5) {
         let mut cluster = settled(seed, 1, 4);
         for size in 2..=5 {
             cluster.add_node();
@@ -508,7 +508,7 @@ fn cluster_grows_and_shrinks_with_its_nodes() {
 /// A node that lacks the requirements must not own the address, even if it would win otherwise.
 #[test]
 fn announcing_nodes_satisfy_the_requirements() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let mut cluster = settled(seed, 4, 4);
         let all: Vec<usize> = (0..4).collect();
         let first = cluster.expected_owner(address(0)).expect("an owner");
@@ -562,7 +562,7 @@ fn announcing_nodes_satisfy_the_requirements() {
 /// Two majorities would show as two owners.
 #[test]
 fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let nodes = 1 + (seed % 5) as usize;
         let mut cluster = Cluster::of_version(seed, nodes, true);
         let all: Vec<usize> = (0..nodes).collect();

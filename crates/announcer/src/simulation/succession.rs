@@ -122,7 +122,7 @@ fn answers_within(cluster: &mut Cluster, duration: Duration) -> bool {
 
 #[test]
 fn successor_on_a_node_that_was_always_alone_answers_at_once() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let mut cluster = settled(seed, 1, 3);
         for end in [Cluster::end, Cluster::kill_followed, Cluster::kill, Cluster::kill] {
             end(&mut cluster, 0);
@@ -139,7 +139,7 @@ fn successor_on_a_node_that_was_always_alone_answers_at_once() {
 
 #[test]
 fn successor_on_a_node_that_is_alone_again_answers_at_once_with_a_report() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let mut cluster = alone_again(seed, 3);
         for end in [Cluster::end, Cluster::kill_followed, Cluster::end] {
             end(&mut cluster, 0);
@@ -158,7 +158,7 @@ fn successor_on_a_node_that_is_alone_again_answers_at_once_with_a_report() {
 /// The process that waits ends within two seconds, before its predecessor.
 #[test]
 fn predecessor_continues_if_its_successor_exits() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let mut cluster = settled(seed, 1, 3);
         cluster.wait_behind(0);
         let end = cluster.now + milliseconds(cluster.random.u64(1..2_000));
@@ -181,7 +181,7 @@ fn predecessor_continues_if_its_successor_exits() {
 
 #[test]
 fn standing_report_is_withdrawn_when_another_node_joins() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let mut cluster = settled(seed, 1, 3);
         cluster.wait_behind(0);
         assert_eq!(cluster.hosts[0].standing_report, Some(true), "seed {seed}");
