@@ -18,7 +18,11 @@ pub(super) fn address_in<'a>(
     address: IpAddr,
     vrf: Option<&str>,
 ) -> Option<&'a Address> {
-    let same = || addresses.iter().filter(move |found| found.network.addr() == address);
+    let same = || {
+        addresses
+            .iter()
+            .filter(move |found| found.network.addr() == address)
+    };
     same()
         .find(|found| vrf_of(links, found.link) == vrf)
         .or_else(|| same().next())
