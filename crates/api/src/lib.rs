@@ -1,7 +1,7 @@
 //! The pure core of the Kubernetes API: kinds, defaults, validation, patches, selectors and printing. No sockets, clock
 //! or runtime.
 //!
-//! The crate has two modules. `machinery` holds formats and operations that are the same for all kinds; `kinds` holds the
+//! The crate has two modules. `machinery` holds formats and operations that are the same for all kinds. `kinds` holds the
 //! list of kinds, the rules of each, and the views that components read. The root re-exports the modules of both.
 //!
 //! An object is stored as its JSON tree ([`serde_json::Value`]). [`decode`] shapes the text of a client by the

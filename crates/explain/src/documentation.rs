@@ -39,8 +39,9 @@ pub fn documentation_of(code: Code) -> Option<Documentation> {
 /// Returns the page with the documentation of all codes, in Markdown.
 pub fn page() -> String {
     let mut page = String::from(
-        "# Findings\n\n`portolan doctor` reports these findings. `portolan explain CODE` prints the section of a code. Codes are stable: a code \
-         keeps its meaning, and a removed code is not used again.\n\n| Code | Finding |\n|---|---|\n",
+        "# Findings\n\nThis page describes the findings that `portolan doctor` reports. `portolan explain CODE` prints the section of a code. The \
+         table is an index; each section\nhas the cause, the effect, the remedy and an example. Codes are stable: a code keeps its meaning, and a \
+         removed code is not used again.\n\n| Code | Finding |\n|---|---|\n",
     );
     let line = |page: &mut String, arguments: std::fmt::Arguments<'_>| {
         // Writing to a String cannot fail.

@@ -6,8 +6,8 @@
 //! - `config`: settings of the proxy
 //! - `sources`: watches, each in a task, with one bounded queue of [`worker::Update`]s
 //! - `worker`: thread that owns plan and data plane: it applies queued updates and retries
-//! - `connections`: connections and flows that the proxy ends: after their endpoint left, its node failed, a maximum age
-//!   or a scale-out; their conntrack entries and the resets of their peers
+//! - `connections`: connections and flows that the proxy ends, after their endpoint left, its node failed, a maximum age
+//!   or a scale-out. The module deletes their conntrack entries, and resets their peers
 //! - `reports`: faults of Services, Events, metrics, traffic of Services, and the pages `/statusz` and `/flagz`
 //! - `forwarding`: Services and Nodes of two-tier forwarding
 //! - `node`: facts of the Node object, and addresses of this node

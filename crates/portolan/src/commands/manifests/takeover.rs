@@ -25,7 +25,7 @@ const KUBE_PROXY: Steps = Steps {
         r#"kubectl -n kube-system patch daemonset kube-proxy --type=merge -p '{"spec":{"template":{"spec":{"nodeSelector":{"no-such":"node"}}}}}'"#,
     ],
     back: &[
-        "In iptables mode, delete portolan-proxy first. Otherwise let both run for a moment:",
+        "In iptables and ipvs mode, delete portolan-proxy first. Otherwise let both run for a moment:",
         r#"kubectl -n kube-system patch daemonset kube-proxy --type=merge -p '{"spec":{"template":{"spec":{"nodeSelector":{"no-such":null}}}}}'"#,
         "kubectl -n kube-system rollout status daemonset/kube-proxy",
         "kubectl -n kube-system delete daemonset portolan-proxy",

@@ -119,6 +119,7 @@ fn output_starts_with_the_steps_of_a_take_over() {
     assert!(at("Before you apply") < at("patch daemonset kube-proxy"));
     assert!(at("After you have applied") < at("scale deployment/coredns --replicas=0"));
     assert!(at("To go back") < at("scale deployment/coredns --replicas=2"));
+    assert!(at("To go back") < at("In iptables and ipvs mode, delete portolan-proxy first"));
     assert!(
         output(&["all", SERVER]).starts_with("---\n"),
         "steps without a takeover"
