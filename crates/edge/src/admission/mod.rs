@@ -184,6 +184,13 @@ impl Admission {
         Ok(permit)
     }
 
+    /// Returns the number of requests that a connection may have under way if its client has no other connection: the
+    /// first one, and the share of a client.
+    pub(crate) fn requests_max(&self) -> u32 {
+        let process = &self.process;
+        process.shares.client_max(process.open_max).saturating_add(1)
+    }
+
     /// Returns true if the Service and its namespace, which the caller has counted one more for, have their shares, when
     /// `open` of all were open before.
     fn has_share(&self, open: usize) -> bool {
