@@ -246,7 +246,7 @@ impl UserspaceDataplane {
     ) -> Result<Listener, ListenError> {
         let address = self.address(port).ok_or(ListenError::NoAddress)?;
         let runtime = self.runtime.as_ref().ok_or(ListenError::Closing)?;
-        let share = share.or_else(|| self.listener_shares.take(&port.key.service.namespace));
+        let share = share.or_else(|| self.listener_shares.take(&*port.key.service.namespace));
         let share = share.ok_or(ListenError::TooMany)?;
         let (permits, congestion) = (&self.permits, &self.congestion);
         let udp = (runtime, &self.kernel);

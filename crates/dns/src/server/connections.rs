@@ -31,7 +31,7 @@ pub(super) struct Connections {
     pub(super) pressure: Notify,
     pub(super) transfers: Semaphore,
     /// Responses that clients have not received yet.
-    pub(super) waiting: Arc<WaitingResponses>,
+    pub(super) waiting: WaitingResponses,
 }
 
 /// Numbers of open connections.
@@ -57,7 +57,7 @@ impl Connections {
     }
 
     /// Creates the counts with those of waiting responses.
-    pub(super) fn with_waiting(waiting: Arc<WaitingResponses>) -> Arc<Self> {
+    pub(super) fn with_waiting(waiting: WaitingResponses) -> Arc<Self> {
         let descriptors = file_descriptors_max();
         Arc::new(Self {
             open_max: CONNECTIONS_MAX.min(descriptors / 4 * 3),
