@@ -4,11 +4,14 @@
 //!   and the servers of metrics
 //! - [`Shares`]: permits or bytes of which each namespace has a share, at the agent and in userspace mode, or each client, in
 //!   DNS
+//! - [`SharedValues`]: values of namespaces, such as their limits at the edge
 
+mod shared_values;
 mod shares;
 
 use std::net::{IpAddr, Ipv6Addr};
 
+pub use shared_values::SharedValues;
 pub use shares::{NamespaceShare, NamespaceShares, Share, Shares};
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! Admission of connections, flows and requests: limits of the process, of a namespace, of a Service and of a client.
 //!
 //! - [`shares`]: parts of the process's connections, and the connections of each client
-//! - [`namespaces`]: the connections of each namespace
 //! - [`connection_rate`] (pure): new connections per second of each client
 //! - [`bandwidth`] (pure): bytes per second of a Service
 
 pub(crate) mod bandwidth;
 mod connection_rate;
-mod namespaces;
 pub(crate) mod shares;
 
 use std::net::IpAddr;
@@ -23,8 +21,10 @@ use crate::refusal::ConnectionRefusal;
 use crate::settings::{Limits, Policy};
 use bandwidth::{BandwidthReservation, Rate, TokenBucket};
 use connection_rate::ConnectionRates;
-pub(crate) use namespaces::{NamespaceLoad, NamespaceLoads};
 use shares::{ClientConnections, ClientSlot, Shares};
+
+/// Number of open connections, flows and further requests of a namespace, which its Services share.
+pub(crate) type NamespaceLoad = Arc<AtomicUsize>;
 
 /// Open connections, flows and further requests of all ports of an edge.
 #[derive(Debug)]
