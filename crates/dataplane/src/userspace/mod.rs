@@ -295,13 +295,18 @@ impl Dataplane for UserspaceDataplane {
         self.permits.set_pods(plan.settings().pods.ranges());
         let addresses = [Family::V4, Family::V6].map(|family| listening_address(plan.settings(), family));
         if changes.needs_full_write || addresses != self.addresses {
-            self.addresses = addresses;
+            let former = std::mem::replace(&mut self.addresses, addresses);
             let services = self.all_services(plan);
             let changes = Changes {
                 needs_full_write: true,
                 ..changes.clone()
             };
-            return self.apply_to(plan, &services, &changes);
+            let result = self.apply_to(plan, &services, &changes);
+            if result.is_err() {
+                // The rules refer to listeners at the former addresses, so the next attempt writes all Services again.
+                self.addresses = former;
+            }
+            return result;
         }
         self.apply_to(plan, &changes.services, changes)
     }

@@ -1,8 +1,21 @@
-//! Permits of listeners.
+//! Permits and addresses of listeners.
 
 use plan::NodePortAddresses;
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 use super::*;
+
+/// Replaces the address of the node.
+fn move_address(host: &mut TestHost) -> IpAddr {
+    let mut connection = Connection::open().unwrap();
+    let loopback = connection.link_index(&"lo".parse().unwrap()).unwrap();
+    connection
+        .add_address(loopback, "192.0.2.2/32".parse().unwrap())
+        .unwrap();
+    let moved: IpAddr = "192.0.2.2".parse().unwrap();
+    host.plan.set_node_addresses(vec![moved], NodePortAddresses::All);
+    moved
+}
 
 /// Otherwise, Services with thousands of ports take the ports of the connections of the host.
 #[test]
@@ -52,17 +65,10 @@ fn listener_at_another_address_keeps_its_permit() {
         host.dataplane.listener_shares = NamespaceShares::of(1);
         let endpoint = echo();
         host.endpoints("TCP", &[endpoint]);
-        let mut connection = Connection::open().unwrap();
-        let loopback = connection.link_index(&"lo".parse().unwrap()).unwrap();
-        connection
-            .add_address(loopback, "192.0.2.2/32".parse().unwrap())
-            .unwrap();
-        let moved: Vec<IpAddr> = vec!["192.0.2.2".parse().unwrap()];
-        host.plan
-            .set_node_addresses(moved.clone(), NodePortAddresses::All);
+        let moved = move_address(&mut host);
         host.apply();
         let service = ObjectKey::new("ns", "a");
-        assert_eq!(host.dataplane.listeners[&service][0].address.ip(), moved[0]);
+        assert_eq!(host.dataplane.listeners[&service][0].address.ip(), moved);
         assert!(received_from(connect(), b"a").starts_with(b"a"));
         assert!(
             host.dataplane.listener_shares.take("other").is_none(),
@@ -99,6 +105,28 @@ fn renamed_port_needs_no_further_permit() {
         });
         host.plan.apply_service(&serde_json::from_value(service).unwrap());
         host.plan.apply_slice(&serde_json::from_value(slice).unwrap());
+        host.apply();
+        assert!(received_from(connect(), b"a").starts_with(b"a"));
+    });
+}
+
+/// Otherwise, rules that could not be written refer to closed listeners.
+#[test]
+fn listeners_move_after_a_failed_attempt() {
+    testbed::in_namespace(|| {
+        let mut host = TestHost::new("TCP", json!({}));
+        let endpoint = echo();
+        host.endpoints("TCP", &[endpoint]);
+        move_address(&mut host);
+        let changes = host.plan.take_changes();
+        let own = capabilities(None).unwrap();
+        let without = CapabilitySets {
+            effective: CapabilitySet::empty(),
+            ..own
+        };
+        set_capabilities(None, without).unwrap();
+        assert!(host.dataplane.apply(&host.plan, &changes).is_err());
+        set_capabilities(None, own).unwrap();
         host.apply();
         assert!(received_from(connect(), b"a").starts_with(b"a"));
     });
