@@ -2,13 +2,17 @@
 //!
 //! - [`client_network`]: network by which the limits of one client count, at the API server, the edge, userspace mode, DNS,
 //!   and the servers of metrics
-//! - [`NamespaceShares`]: permits of which each namespace has a share, at the agent and in userspace mode
+//! - [`Shares`]: permits or bytes of which each namespace has a share, at the agent and in userspace mode, or each client, in
+//!   DNS
+//! - [`SharedValues`]: values of namespaces, such as their limits at the edge
 
-mod namespace_shares;
+mod shared_values;
+mod shares;
 
 use std::net::{IpAddr, Ipv6Addr};
 
-pub use namespace_shares::{NamespaceShare, NamespaceShares};
+pub use shared_values::SharedValues;
+pub use shares::{NamespaceShare, NamespaceShares, Share, Shares};
 
 #[cfg(test)]
 mod tests;

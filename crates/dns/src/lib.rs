@@ -2,7 +2,7 @@
 //!
 //! - `wire` reads queries and writes responses; `records` is the pure index of the zone.
 //! - `zone` chooses between the live index and the `snapshot`; `feed` keeps the index current by watches.
-//! - `forward` queries resolvers and caches their responses.
+//! - `forward` queries resolvers and caches their responses. `client_shares` bounds what one client takes.
 //! - `server` owns the sockets; `transfer` writes zone transfers.
 //! - `metrics`, `status` and `query_explanation` report the state.
 //! - `node_local` sets up node-local DNS.
@@ -28,6 +28,7 @@
 //! # }
 //! ```
 
+mod client_shares;
 mod config;
 mod feed;
 pub mod forward;

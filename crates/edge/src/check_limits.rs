@@ -1,8 +1,7 @@
 //! Limits of the health checks of each namespace. One thread makes the checks of all Services. Without limits, the checks
 //! of one tenant could occupy it, and those of others would exceed their timeouts.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -13,35 +12,22 @@ const CONCURRENT_MAX: usize = 256;
 /// Shortest time between the starts of two checks of a namespace.
 const START_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Limits of the namespaces with health checks.
-#[derive(Debug, Default)]
-pub(crate) struct NamespaceChecks(Mutex<HashMap<Arc<str>, Weak<CheckLimits>>>);
-
-/// Limits of one namespace.
+/// Limits of one namespace, which all of its ports share.
 #[derive(Debug)]
 pub(crate) struct CheckLimits {
     running: Semaphore,
     next_start: Mutex<Instant>,
 }
 
-impl NamespaceChecks {
-    /// Returns the limits of a namespace, which all of its ports share.
-    pub(crate) fn of(&self, namespace: &Arc<str>) -> Arc<CheckLimits> {
-        let mut namespaces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(limits) = namespaces.get(namespace).and_then(Weak::upgrade) {
-            return limits;
-        }
-        namespaces.retain(|_, limits| limits.strong_count() > 0);
-        let limits = Arc::new(CheckLimits {
+impl CheckLimits {
+    /// Creates the limits of a namespace without checks.
+    pub(crate) fn new() -> Self {
+        Self {
             running: Semaphore::new(CONCURRENT_MAX),
             next_start: Mutex::new(Instant::now()),
-        });
-        namespaces.insert(namespace.clone(), Arc::downgrade(&limits));
-        limits
+        }
     }
-}
 
-impl CheckLimits {
     /// Waits until another check may start. It counts until the permit is dropped.
     pub(crate) async fn start(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
+use counting::SharedValues;
 use relay::EncapsulationPorts;
 use rustls::ClientConfig;
 
 use crate::admission::ProcessConnections;
-use crate::check_limits::NamespaceChecks;
+use crate::check_limits::CheckLimits;
 use crate::port::Port;
 use crate::port_key::PortKey;
 use crate::sticky_cookie::StickyKeys;
@@ -23,8 +24,8 @@ pub(crate) struct EdgeState {
     pub tls_to_backends: Arc<ClientConfig>,
     /// Open connections and flows of all ports, and their limit.
     pub connections: Arc<ProcessConnections>,
-    /// Limits of health checks.
-    pub checks: NamespaceChecks,
+    /// Limits of the health checks of each namespace.
+    pub checks: SharedValues<CheckLimits>,
     /// Ports to which the edge sends no datagrams.
     pub encapsulation_ports: EncapsulationPorts,
     /// Keys of sticky cookies.
@@ -52,7 +53,7 @@ impl EdgeState {
             zone: Mutex::new(zone),
             tls_to_backends: Arc::new(trust::client_config_without_verification()?),
             connections: Arc::new(connections),
-            checks: NamespaceChecks::default(),
+            checks: SharedValues::default(),
             encapsulation_ports: EncapsulationPorts::default(),
             sticky_keys: ArcSwap::from_pointee(sticky_keys),
             route_targets: ArcSwap::default(),

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::process::{Resource, getrlimit};
 use socket2::{Domain, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -75,7 +74,7 @@ pub(crate) fn register(socket: Arc<OwnedFd>, interest: Interest) -> io::Result<A
 pub(crate) fn connections_max() -> usize {
     let descriptors = netlink::rlimit::raise_open_files().unwrap_or_else(|error| {
         tracing::warn!(%error, "limit of open files not raised");
-        getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+        netlink::rlimit::open_files()
     });
     let reserved = DESCRIPTORS_RESERVED.min(descriptors / 2);
     usize::try_from((descriptors - reserved) / DESCRIPTORS_PER_CONNECTION).unwrap_or(usize::MAX)

@@ -24,5 +24,10 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 
+/// Returns the soft limit of open files; `u64::MAX` means unlimited.
+pub fn open_files() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use ::images::{Digest, Image, ImageStore, PullError, Reference, RegistryCredential};
+use counting::SharedValues;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 
@@ -72,7 +73,7 @@ pub(crate) struct ImagePuller {
     permits: Arc<Semaphore>,
     place_time_max: Duration,
     /// Permits of the namespaces with pulls.
-    namespaces: Mutex<HashMap<String, Weak<Semaphore>>>,
+    namespaces: SharedValues<Semaphore>,
     running: Arc<Mutex<HashMap<PullKey, Weak<PullSender>>>>,
 }
 
@@ -84,7 +85,7 @@ impl ImagePuller {
             access,
             permits: Arc::new(Semaphore::new(PULLS_MAX)),
             place_time_max: PLACE_TIME_MAX,
-            namespaces: Mutex::default(),
+            namespaces: SharedValues::default(),
             running: Arc::default(),
         }
     }
@@ -105,18 +106,6 @@ impl ImagePuller {
         finished.ok().flatten().unwrap_or(Err(SharedPullError::Shutdown))
     }
 
-    /// Returns the permits of a namespace.
-    fn permits_of(&self, namespace: &str) -> Arc<Semaphore> {
-        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(permits) = namespaces.get(namespace).and_then(Weak::upgrade) {
-            return permits;
-        }
-        namespaces.retain(|_, permits| permits.strong_count() > 0);
-        let permits = Arc::new(Semaphore::new(PULLS_OF_NAMESPACE_MAX));
-        namespaces.insert(namespace.to_owned(), Arc::downgrade(&permits));
-        permits
-    }
-
     /// Returns the receiver of the result of a pull, and starts the pull unless it runs already.
     fn start(
         &self,
@@ -133,7 +122,9 @@ impl ImagePuller {
         let sender = Arc::new(sender);
         running.insert(key.clone(), Arc::downgrade(&sender));
         let places = Places {
-            of_namespace: self.permits_of(namespace),
+            of_namespace: self
+                .namespaces
+                .get(namespace, || Semaphore::new(PULLS_OF_NAMESPACE_MAX)),
             of_node: Arc::clone(&self.permits),
             time_max: self.place_time_max,
         };

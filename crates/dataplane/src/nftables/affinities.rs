@@ -67,18 +67,17 @@ pub(super) fn copies(
 /// Builds the transaction that adds affinities.
 pub(super) fn batch(table: &str, family: Family, affinities: &[Affinity]) -> Batch {
     let mut batch = Batch::new(table, None);
-    if !affinities.is_empty() {
-        let mut list = batch.elements(Change::Add, Map::Affinity.name(family), NO_OWNER);
-        for affinity in affinities {
-            list.push(&Element {
-                timeout_milliseconds: affinity.timeout_milliseconds,
-                expiration_milliseconds: affinity.expiration_milliseconds,
-                ..Element::pair(
-                    affinity.key().as_slice(),
-                    ElementData::Value(affinity.number.as_slice()),
-                )
-            });
-        }
+    let mut list = batch.elements(Change::Add, Map::Affinity.name(family), NO_OWNER);
+    for affinity in affinities {
+        list.push(&Element {
+            timeout_milliseconds: affinity.timeout_milliseconds,
+            expiration_milliseconds: affinity.expiration_milliseconds,
+            ..Element::pair(
+                affinity.key().as_slice(),
+                ElementData::Value(affinity.number.as_slice()),
+            )
+        });
     }
+    drop(list);
     batch
 }

@@ -75,8 +75,12 @@ impl AppliedServices {
         delegation: &Delegation,
         codes: &mut VerdictCodes,
     ) -> Box<[Port]> {
+        let mut by_key: HashMap<Bytes, &Port> = HashMap::new();
+        for port in self.ports(service) {
+            by_key.entry(port.key()).or_insert(port);
+        }
         let former = |key: &Bytes, set: EndpointSet| -> Vec<SocketAddr> {
-            let port = self.ports(service).iter().find(|port| port.key() == *key);
+            let port = by_key.get(key).copied();
             let endpoints = port.into_iter().flat_map(|port| port.endpoints(set));
             endpoints.map(|backend| backend.address).collect()
         };

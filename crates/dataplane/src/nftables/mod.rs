@@ -276,9 +276,12 @@ impl NftablesDataplane {
                 continue;
             }
             let copies = affinities::copies(&mut self.nftables, &self.table, family, &moved);
-            let result = copies
-                .map_err(DataplaneError::from)
-                .and_then(|copies| Ok(self.commit(affinities::batch(&self.table, family, &copies))?));
+            let result = copies.map_err(DataplaneError::from).and_then(|copies| {
+                if copies.is_empty() {
+                    return Ok(());
+                }
+                Ok(self.commit(affinities::batch(&self.table, family, &copies))?)
+            });
             if let Err(error) = result {
                 tracing::debug!(%error, "affinities of a changed Service port not copied");
             }

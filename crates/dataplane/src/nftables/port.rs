@@ -156,15 +156,14 @@ impl Port {
         service_key(self.first, self.protocol, self.is_range)
     }
 
-    /// Returns true if clients of a former port keep their affinity at this one: both have the same name and protocol,
-    /// and different keys.
-    pub(super) fn takes_affinities_of(&self, former: &Self) -> bool {
+    /// Returns true if clients have affinity.
+    pub(super) fn is_sticky(&self) -> bool {
         self.is_sticky
-            && former.is_sticky
-            && (self.family, self.protocol, self.is_range)
-                == (former.family, former.protocol, former.is_range)
-            && self.name == former.name
-            && self.key() != former.key()
+    }
+
+    /// Returns what a port of a Service and family keeps when its frontends change: protocol, kind and name.
+    pub(super) fn identity(&self) -> (u8, bool, &str) {
+        (self.protocol, self.is_range, &self.name)
     }
 
     /// Returns the numbers of the endpoints, possibly with duplicates.

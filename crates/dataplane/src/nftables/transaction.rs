@@ -111,14 +111,23 @@ impl Transaction {
     /// Returns the endpoints of a family to which clients may have affinity, and whose Service port gets another key:
     /// the former member key with the new key of the Service port.
     pub(super) fn moved_members(&self, applied: &AppliedServices, family: Family) -> HashMap<Bytes, Bytes> {
+        let has_affinities = |port: &&Port| port.is_sticky() && port.family() == family;
         let mut moved = HashMap::new();
-        for (service, ports) in &self.services {
-            for former in ports.iter().filter(|port| port.family() == family) {
-                let mut ports = applied.ports(service).iter();
-                let Some(now) = ports.find(|port| port.takes_affinities_of(former)) else {
+        for (service, former) in &self.services {
+            let former: Vec<&Port> = former.iter().filter(has_affinities).collect();
+            if former.is_empty() {
+                continue;
+            }
+            let now = applied.ports(service).iter().filter(has_affinities);
+            let now: HashMap<_, &Port> = now.map(|port| (port.identity(), port)).collect();
+            for former in former {
+                let Some(now) = now.get(&former.identity()) else {
                     continue;
                 };
-                moved.extend(now.numbers().map(|number| (former.key().mark(number), now.key())));
+                let (former_key, key) = (former.key(), now.key());
+                if former_key != key {
+                    moved.extend(now.numbers().map(|number| (former_key.mark(number), key)));
+                }
             }
         }
         moved

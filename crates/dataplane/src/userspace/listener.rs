@@ -31,7 +31,7 @@ pub(super) struct Listener {
     pub(super) balancer: Arc<SharedBalancer>,
     /// Maximum age of connections.
     pub(super) age_limit: Arc<tcp::AgeLimit>,
-    /// Permit of the listener.
+    /// Permit of the listener; `None` while it closes.
     pub(super) share: Option<NamespaceShare>,
     task: Task,
 }

@@ -26,7 +26,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::object::{ObjectKey, Protocol};
-use counting::NamespaceShares;
+use counting::{NamespaceShare, NamespaceShares};
 use netlink::conntrack::Conntrack;
 use netlink::nftables::{ExternalChange, Monitor};
 use plan::{Changes, EndpointSet, Family, Plan, PortKey, Scheduler, ServicePortPlan, Settings, Target};
@@ -159,40 +159,23 @@ impl UserspaceDataplane {
 
     /// Opens, updates and closes the listeners of a Service.
     fn update_listeners(&mut self, plan: &Plan, service: &ObjectKey) -> Result<(), SkippedService> {
-        let former = self.listeners.remove(service).unwrap_or_default();
+        let mut former = self.take_used(plan, service);
         let mut current = Vec::new();
         let mut result = Ok(());
         let mut has_age = false;
-        for listener in &former {
-            self.ruleset.set_local_redirects(&listener.port, [None; 2]);
-        }
-        let mut former: HashMap<(PortKey, EndpointSet), Listener> = former
-            .into_iter()
-            .map(|listener| ((listener.port.clone(), listener.set), listener))
-            .collect();
         for port in plan.ports_of(service) {
             let mut local_redirects = [None; 2];
-            for set in [EndpointSet::Cluster, EndpointSet::Local] {
-                if !is_used(port, set) {
-                    continue;
-                }
-                let (known, moved) = match former.remove(&(port.key.clone(), set)) {
-                    Some(known) if Some(known.address.ip()) == self.address(port) => (Some(known), None),
-                    moved => (None, moved),
-                };
-                self.closing.extend(moved);
-                let listener = match known {
-                    Some(listener) => listener,
-                    None => match self.listen(port, set) {
-                        Ok(listener) => listener,
-                        Err(error) => {
-                            result = Err(SkippedService {
-                                service: service.clone(),
-                                reason: error.to_string(),
-                            });
-                            continue;
-                        }
-                    },
+            for set in used_sets(port) {
+                let known = former.remove(&(port.key.clone(), set));
+                let listener = match self.keep_or_listen(port, set, known) {
+                    Ok(listener) => listener,
+                    Err(error) => {
+                        result = Err(SkippedService {
+                            service: service.clone(),
+                            reason: error.to_string(),
+                        });
+                        continue;
+                    }
                 };
                 listener.balancer.lock().set(port, set);
                 listener.age_limit.set(port.connection_age_max_seconds);
@@ -202,7 +185,6 @@ impl UserspaceDataplane {
             }
             self.ruleset.set_local_redirects(&port.key, local_redirects);
         }
-        self.closing.extend(former.into_values());
         if has_age {
             self.aged_services.insert(service.clone());
         } else {
@@ -214,10 +196,57 @@ impl UserspaceDataplane {
         result
     }
 
-    fn listen(&self, port: &ServicePortPlan, set: EndpointSet) -> Result<Listener, ListenError> {
+    /// Takes the listeners of a Service that the plan uses out of the table, and closes the others.
+    fn take_used(&mut self, plan: &Plan, service: &ObjectKey) -> HashMap<(PortKey, EndpointSet), Listener> {
+        let former = self.listeners.remove(service).unwrap_or_default();
+        let ports = plan.ports_of(service);
+        let used: HashSet<(PortKey, EndpointSet)> = ports
+            .flat_map(|port| used_sets(port).map(move |set| (port.key.clone(), set)))
+            .collect();
+        let mut kept = HashMap::new();
+        for listener in former {
+            self.ruleset.set_local_redirects(&listener.port, [None; 2]);
+            let key = (listener.port.clone(), listener.set);
+            if used.contains(&key) {
+                kept.insert(key, listener);
+            } else {
+                drop(self.close(listener));
+            }
+        }
+        kept
+    }
+
+    /// Closes a listener as soon as the rules do not refer to it. Returns its permit at once, for another listener.
+    fn close(&mut self, mut listener: Listener) -> Option<NamespaceShare> {
+        let share = listener.share.take();
+        self.closing.push(listener);
+        share
+    }
+
+    /// Returns the listener of a Service port: the known one, or another one if the address of the node has changed.
+    fn keep_or_listen(
+        &mut self,
+        port: &ServicePortPlan,
+        set: EndpointSet,
+        known: Option<Listener>,
+    ) -> Result<Listener, ListenError> {
+        let share = match known {
+            Some(known) if Some(known.address.ip()) == self.address(port) => return Ok(known),
+            Some(moved) => self.close(moved),
+            None => None,
+        };
+        self.listen(port, set, share)
+    }
+
+    fn listen(
+        &self,
+        port: &ServicePortPlan,
+        set: EndpointSet,
+        share: Option<NamespaceShare>,
+    ) -> Result<Listener, ListenError> {
         let address = self.address(port).ok_or(ListenError::NoAddress)?;
         let runtime = self.runtime.as_ref().ok_or(ListenError::Closing)?;
-        let share = self.listener_shares.take(&port.key.service.namespace);
+        let share = share.or_else(|| self.listener_shares.take(&*port.key.service.namespace));
         let share = share.ok_or(ListenError::TooMany)?;
         let (permits, congestion) = (&self.permits, &self.congestion);
         let udp = (runtime, &self.kernel);
@@ -266,13 +295,18 @@ impl Dataplane for UserspaceDataplane {
         self.permits.set_pods(plan.settings().pods.ranges());
         let addresses = [Family::V4, Family::V6].map(|family| listening_address(plan.settings(), family));
         if changes.needs_full_write || addresses != self.addresses {
-            self.addresses = addresses;
+            let former = std::mem::replace(&mut self.addresses, addresses);
             let services = self.all_services(plan);
             let changes = Changes {
                 needs_full_write: true,
                 ..changes.clone()
             };
-            return self.apply_to(plan, &services, &changes);
+            let result = self.apply_to(plan, &services, &changes);
+            if result.is_err() {
+                // The rules refer to listeners at the former addresses, so the next attempt writes all Services again.
+                self.addresses = former;
+            }
+            return result;
         }
         self.apply_to(plan, &changes.services, changes)
     }
@@ -363,6 +397,12 @@ fn listening_address(settings: &Settings, family: Family) -> Option<IpAddr> {
         IpAddr::V6(ip) => family == Family::V6 && !ip.is_loopback() && !ip.is_unicast_link_local(),
     };
     settings.node_addresses.iter().filter(is_usable).min().copied()
+}
+
+/// Returns the sets to which connections of a Service port go.
+fn used_sets(port: &ServicePortPlan) -> impl Iterator<Item = EndpointSet> {
+    let sets = [EndpointSet::Cluster, EndpointSet::Local].into_iter();
+    sets.filter(move |set| is_used(port, *set))
 }
 
 /// Returns true if connections of a Service port go to a set. SCTP cannot be relayed and is rejected.

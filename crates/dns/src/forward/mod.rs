@@ -8,25 +8,24 @@ mod identifiers;
 mod metrics;
 mod resolv_conf;
 mod routes;
-mod shares;
 mod upstream;
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
 pub use cache::{Cache, CacheLookup, CacheSecond, CacheSettings, EntryKind, ServedEntry};
 pub use resolv_conf::{ResolvConf, ResolvConfError, read_resolv_conf};
 pub use routes::{Group, Policy, RouteSettings, Routes, StubZone};
 pub use upstream::{ForwardError, Protocol, QueryCase, Upstream};
 
+use crate::client_shares::{ClientShare, ClientShares};
 use crate::wire::{Name, QUESTION_KEY_BYTES_MAX, Query, Question, RelayedMessage};
 use metrics::ForwardCounters;
-use shares::{SERVER, SharePermit, Shares};
 
 /// Limit of open forwarded queries: the `max_concurrent` of kubeadm's Corefile (DNS-28). Each holds a socket and a
 /// buffer.
@@ -36,6 +35,8 @@ pub const OPEN_QUERIES_MAX: usize = 1_000;
 const WAITING_CLIENTS_MAX: usize = 10_000;
 /// Timeout of a forwarded query if there is a stale answer (RFC 8767 section 5).
 const CLIENT_RESPONSE_TIMEOUT: Duration = Duration::from_millis(1_800);
+/// Client address of queries by which the server refreshes its own cache.
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Settings of a forwarder.
 #[derive(Clone, Debug, Default)]
@@ -61,10 +62,10 @@ struct Inner {
     cache: Cache,
     /// Open forwarded queries by the key of their question.
     open: Mutex<HashMap<Box<[u8]>, watch::Receiver<Option<Outcome>>>>,
-    query_permits: Arc<Semaphore>,
-    query_shares: Arc<Shares>,
-    client_permits: Arc<Semaphore>,
-    client_shares: Arc<Shares>,
+    /// Permits for open forwarded queries.
+    query_shares: ClientShares,
+    /// Permits to wait for responses.
+    client_shares: ClientShares,
     started: Instant,
     counters: ForwardCounters,
 }
@@ -74,9 +75,7 @@ type Outcome = Result<Arc<RelayedMessage>, Arc<ForwardError>>;
 
 /// Permit to wait for one response; see [`Forwarder::admit`].
 #[derive(Debug)]
-pub struct Admission(
-    #[expect(dead_code, reason = "its drop releases the permit")] (OwnedSemaphorePermit, SharePermit),
-);
+pub struct Admission(#[expect(dead_code, reason = "its drop releases the permit")] ClientShare);
 
 /// A response of a resolver.
 #[derive(Clone, Debug)]
@@ -130,17 +129,15 @@ impl Forwarder {
     pub fn new(settings: ForwardSettings) -> Self {
         let open_queries_max = match settings.open_queries_max {
             0 => OPEN_QUERIES_MAX,
-            answer => answer.min(Semaphore::MAX_PERMITS),
+            max => max,
         };
         Self {
             inner: Arc::new(Inner {
                 routes: Routes::new(settings.routes),
                 cache: Cache::new(settings.cache),
                 open: Mutex::default(),
-                query_permits: Arc::new(Semaphore::new(open_queries_max)),
-                query_shares: Shares::of(open_queries_max),
-                client_permits: Arc::new(Semaphore::new(WAITING_CLIENTS_MAX)),
-                client_shares: Shares::of(WAITING_CLIENTS_MAX),
+                query_shares: ClientShares::of(open_queries_max),
+                client_shares: ClientShares::of(WAITING_CLIENTS_MAX),
                 started: Instant::now(),
                 counters: ForwardCounters::default(),
             }),
@@ -180,9 +177,7 @@ impl Forwarder {
 
     /// Returns a permit to wait for one response, or `None` if too many clients wait, or this one waits for too many.
     pub fn admit(&self, client: IpAddr) -> Option<Admission> {
-        let share = self.inner.client_shares.take(client)?;
-        let permit = self.inner.client_permits.clone().try_acquire_owned().ok()?;
-        Some(Admission((permit, share)))
+        self.inner.client_shares.take(client, 1).map(Admission)
     }
 
     /// Looks a question up in the cache, without waiting.
@@ -293,8 +288,7 @@ impl Inner {
         if let Some(receiver) = open.get(key) {
             return Ok(receiver.clone());
         }
-        let share = self.query_shares.take(client);
-        let (Some(share), Ok(permit)) = (share, self.query_permits.clone().try_acquire_owned()) else {
+        let Some(share) = self.query_shares.take(client, 1) else {
             self.counters.rejects.fetch_add(1, Ordering::Relaxed);
             return Err(ForwardError::Overloaded);
         };
@@ -309,7 +303,7 @@ impl Inner {
             let outcome = query.run().await;
             drop(query);
             sender.send_replace(Some(outcome));
-            drop((permit, share));
+            drop(share);
         });
         Ok(receiver)
     }

@@ -31,7 +31,7 @@ pub(super) struct Connections {
     pub(super) pressure: Notify,
     pub(super) transfers: Semaphore,
     /// Responses that clients have not received yet.
-    pub(super) waiting: Arc<WaitingResponses>,
+    pub(super) waiting: WaitingResponses,
 }
 
 /// Numbers of open connections.
@@ -57,8 +57,8 @@ impl Connections {
     }
 
     /// Creates the counts with those of waiting responses.
-    pub(super) fn with_waiting(waiting: Arc<WaitingResponses>) -> Arc<Self> {
-        let descriptors = file_descriptors_max();
+    pub(super) fn with_waiting(waiting: WaitingResponses) -> Arc<Self> {
+        let descriptors = usize::try_from(netlink::rlimit::open_files()).unwrap_or(usize::MAX);
         Arc::new(Self {
             open_max: CONNECTIONS_MAX.min(descriptors / 4 * 3),
             open: Mutex::default(),
@@ -110,19 +110,6 @@ impl Drop for ConnectionPermit {
             }
         }
     }
-}
-
-/// Returns the limit of open files of this process; 1024 if the kernel does not report it.
-fn file_descriptors_max() -> usize {
-    let mut limit = libc::rlimit {
-        rlim_cur: 1_024,
-        rlim_max: 0,
-    };
-    // SAFETY: the call writes to the structure that the pointer is of.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
-        tracing::debug!(error = %std::io::Error::last_os_error(), "limit of open files not read");
-    }
-    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

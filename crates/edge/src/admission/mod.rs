@@ -1,13 +1,11 @@
 //! Admission of connections, flows and requests: limits of the process, of a namespace, of a Service and of a client.
 //!
 //! - [`shares`]: parts of the process's connections, and the connections of each client
-//! - [`namespaces`]: the connections of each namespace
 //! - [`connection_rate`] (pure): new connections per second of each client
 //! - [`bandwidth`] (pure): bytes per second of a Service
 
 pub(crate) mod bandwidth;
 mod connection_rate;
-mod namespaces;
 pub(crate) mod shares;
 
 use std::net::IpAddr;
@@ -23,8 +21,10 @@ use crate::refusal::ConnectionRefusal;
 use crate::settings::{Limits, Policy};
 use bandwidth::{BandwidthReservation, Rate, TokenBucket};
 use connection_rate::ConnectionRates;
-pub(crate) use namespaces::{NamespaceLoad, NamespaceLoads};
 use shares::{ClientConnections, ClientSlot, Shares};
+
+/// Number of open connections, flows and further requests of a namespace, which its Services share.
+pub(crate) type NamespaceLoad = Arc<AtomicUsize>;
 
 /// Open connections, flows and further requests of all ports of an edge.
 #[derive(Debug)]
@@ -182,6 +182,13 @@ impl Admission {
             .acquire(service.number_of_requests, client.to_canonical(), client_max);
         permit.client = slot.map_err(|_| ConnectionRefusal::ClientConnections)?;
         Ok(permit)
+    }
+
+    /// Returns the number of requests that a connection may have under way if its client has no other connection: the
+    /// first one, and the share of a client.
+    pub(crate) fn requests_max(&self) -> u32 {
+        let process = &self.process;
+        process.shares.client_max(process.open_max).saturating_add(1)
     }
 
     /// Returns true if the Service and its namespace, which the caller has counted one more for, have their shares, when

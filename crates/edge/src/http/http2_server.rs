@@ -21,7 +21,7 @@ use super::http2_frames::Http2Stream;
 use super::response_body::ResponseBody;
 use super::wire_body::{StreamBody, WireBody, send_body};
 
-/// Maximum number of requests under way on a connection.
+/// Maximum number of requests under way on a connection, unless the share of a client is smaller.
 const STREAMS_MAX: u32 = 128;
 /// Flow-control windows for one request, and for a connection.
 const STREAM_WINDOW_BYTES: u32 = 128 << 10;
@@ -53,8 +53,10 @@ enum State<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Http2Server<S> {
     /// Serves a client of HTTP/2 whose first bytes are still to be read.
     pub(super) fn new(stream: S, connection: Arc<Connection>) -> Self {
+        // Requests of a client that knows the limit wait. Those beyond its share would be refused.
+        let streams_max = STREAMS_MAX.min(connection.port.admission.requests_max());
         let handshake = Builder::new()
-            .max_concurrent_streams(STREAMS_MAX)
+            .max_concurrent_streams(streams_max)
             .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
             .initial_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)

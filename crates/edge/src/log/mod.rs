@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
+use counting::SharedValues;
 use object_store::ObjectStore;
 use telemetry::{MetricType, MetricsText};
 use tokio::runtime::Handle;
@@ -51,7 +52,7 @@ pub struct Logs {
     runtime: Handle,
     services: Mutex<HashMap<ServiceName, LogEntry>>,
     /// Memory of the lines of each namespace, in use until the last file is written.
-    memories: Mutex<HashMap<Arc<str>, Weak<Memory>>>,
+    memories: SharedValues<Memory>,
     /// Stores in use, which Services share, because each client of a bucket has connections of its own.
     stores: Mutex<Vec<(LogDestination, Weak<dyn ObjectStore>)>>,
     /// Limits of the directory, once it is in use.
@@ -170,7 +171,7 @@ impl Logs {
             destinations,
             runtime,
             services: Mutex::default(),
-            memories: Mutex::default(),
+            memories: SharedValues::default(),
             stores: Mutex::default(),
             quota: Mutex::default(),
             space_changed: Arc::default(),
@@ -193,7 +194,7 @@ impl Logs {
         services.retain(|_, entry| entry.log.strong_count() > 0);
         let counts = counts.unwrap_or_default();
         let (queue, lines) = mpsc::channel(QUEUE_LINES_MAX);
-        let memory = self.memory(&service.namespace);
+        let memory = self.memories.get(&service.namespace, Memory::default);
         let fault = match self.store(&settings.destination) {
             Ok(store) => {
                 let queue = (lines, Arc::clone(&memory));
@@ -220,17 +221,6 @@ impl Logs {
             },
         );
         log
-    }
-
-    fn memory(&self, namespace: &Arc<str>) -> Arc<Memory> {
-        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
-        memories.retain(|_, memory| memory.strong_count() > 0);
-        if let Some(memory) = memories.get(namespace).and_then(Weak::upgrade) {
-            return memory;
-        }
-        let memory = Arc::<Memory>::default();
-        memories.insert(Arc::clone(namespace), Arc::downgrade(&memory));
-        memory
     }
 
     fn store(&self, destination: &LogDestination) -> Result<Arc<dyn ObjectStore>, DestinationError> {

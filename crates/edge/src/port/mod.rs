@@ -105,7 +105,8 @@ impl Port {
 
     /// Returns the limits of the health checks of the namespace.
     pub(crate) fn check_limits(&self) -> Arc<CheckLimits> {
-        self.edge.checks.of(&self.key.service.namespace)
+        let namespace = &self.key.service.namespace;
+        self.edge.checks.get(namespace, CheckLimits::new)
     }
 
     /// Counts the calling task as one that accepts connections, until the guard is dropped.

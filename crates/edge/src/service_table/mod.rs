@@ -6,14 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use counting::SharedValues;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use self::namespace_listeners::NamespaceListeners;
-use crate::admission::{NamespaceLoads, ServiceLoad};
+use crate::admission::ServiceLoad;
 use crate::backends::Backend;
 use crate::edge_state::EdgeState;
 use crate::faults::{Fault, Faults};
@@ -43,7 +45,8 @@ pub(crate) struct ServingContext<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct ServiceTable {
     services: BTreeMap<ServiceName, ServiceEntry>,
-    namespaces: NamespaceLoads,
+    /// Loads of namespaces.
+    namespaces: SharedValues<AtomicUsize>,
     sockets: BTreeMap<ListenAddress, OpenListener>,
     /// Addresses at which ports should listen and do not.
     missing: BTreeSet<(PortKey, SocketAddr)>,
@@ -198,7 +201,7 @@ impl ServiceTable {
         let (load, mut former_ports) = match former {
             Some(former) => (former.load, former.ports),
             None => {
-                let namespace = self.namespaces.get(&name.namespace);
+                let namespace = self.namespaces.get(&name.namespace, AtomicUsize::default);
                 (Arc::new(ServiceLoad::in_namespace(namespace)), BTreeMap::new())
             }
         };

@@ -33,6 +33,16 @@ where
     sender
 }
 
+/// Connects a client that sends no requests before it knows how many may be under way.
+async fn connect_with_settings(to: SocketAddr) -> Sender<Full<Bytes>> {
+    let stream = tokio::net::TcpStream::connect(to).await.unwrap();
+    let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    builder.initial_max_send_streams(0_usize);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
 #[tokio::test]
 async fn http2_requests_reach_http11_backends() {
     let backend = Backend::echoing();
@@ -124,19 +134,31 @@ async fn requests_beyond_the_first_count_as_connections() {
         ..Options::default()
     };
     let served = Served::with(options, service(&[backend.address]));
-    let client = connect(served.address).await;
     let mut requests = tokio::task::JoinSet::new();
-    for _ in 0..60 {
-        let mut client = client.clone();
-        requests.spawn(async move {
-            let request = Request::get("http://a/").body(Full::<Bytes>::default()).unwrap();
-            client.send_request(request).await.unwrap().status()
-        });
+    let mut start = |client: &Sender<Full<Bytes>>| {
+        for _ in 0..30 {
+            let mut client = client.clone();
+            requests.spawn(async move {
+                let request = Request::get("http://a/").body(Full::default()).unwrap();
+                client.send_request(request).await.unwrap().status()
+            });
+        }
+    };
+    // The share of the client is 20. Further requests of its first connection wait, and are not refused.
+    start(&connect_with_settings(served.address).await);
+    for _ in 0..1_000 {
+        if backend.connections() == 21 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    for _ in 0..39 {
+    assert_eq!(backend.connections(), 21);
+    start(&connect_with_settings(served.address).await);
+    for _ in 0..29 {
         assert_eq!(requests.join_next().await.unwrap().unwrap(), 503);
     }
-    assert!(backend.connections() <= 21, "{}", backend.connections());
+    assert!(requests.try_join_next().is_none());
+    assert!(backend.connections() <= 22, "{}", backend.connections());
 }
 
 #[tokio::test]

@@ -21,6 +21,8 @@ use crate::reports::events::Events;
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(30);
 /// Open connections of all servers, which they share equally. A tenant can have thousands of such Services.
 const ALL_CONNECTIONS_MAX: usize = 8_192;
+/// Part of the file descriptors of the process that these connections may have: a quarter.
+const DESCRIPTORS_DIVISOR: u64 = 4;
 /// Open connections of one server, if there are so many that the equal part is smaller.
 const CONNECTIONS_MIN: usize = 4;
 
@@ -121,9 +123,11 @@ pub(crate) async fn serve_service_checks(checks: Arc<ServiceChecks>, health: Arc
     }
 }
 
-/// Returns the number of connections that each of so many servers may have.
-fn connections_of_each(servers: usize) -> usize {
-    (ALL_CONNECTIONS_MAX / servers.max(1)).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX)
+/// Returns the number of connections that each of so many servers may have, in a process with a limit of open files.
+fn connections_of_each(servers: usize, open_files: u64) -> usize {
+    let descriptors = usize::try_from(open_files / DESCRIPTORS_DIVISOR).unwrap_or(usize::MAX);
+    let all = ALL_CONNECTIONS_MAX.min(descriptors);
+    (all / servers.max(1)).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX)
 }
 
 /// Open servers by Service and address.
@@ -162,8 +166,8 @@ impl Servers {
         });
         // An aborted server holds its port, which another Service may have now, until it is joined.
         while self.tasks.len() > self.open.len() && self.tasks.join_next().await.is_some() {}
-        self.connections_max
-            .store(connections_of_each(desired.len()), Ordering::Relaxed);
+        let of_each = connections_of_each(desired.len(), netlink::rlimit::open_files());
+        self.connections_max.store(of_each, Ordering::Relaxed);
         let mut is_complete = true;
         for key in desired {
             if !self.open.contains_key(&key) {

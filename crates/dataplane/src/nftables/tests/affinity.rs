@@ -1,6 +1,6 @@
 //! Affinities of a Service port whose number or name changes.
 
-use api::object::Service;
+use api::object::{EndpointSlice, Service};
 use serde_json::json;
 
 use super::*;
@@ -76,4 +76,54 @@ fn affinities_follow_the_name_of_a_port() {
         update(&mut plan, &mut dataplane);
         assert!(affinities().is_empty());
     });
+}
+
+/// Returns the Service of [`put`] with number 0 and many ports, which begin with the number `first`.
+fn service_with_ports(first: u16, count: u16) -> Service {
+    let ports: Vec<_> = (0..count)
+        .map(|number| json!({"name": format!("p{number}"), "port": first + number}))
+        .collect();
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "ns", "name": "s0"},
+        "spec": {
+            "type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "sessionAffinity": "ClientIP",
+            "ports": ports,
+        },
+    }))
+    .unwrap()
+}
+
+/// A comparison of all pairs of ports would take minutes, and delay the changes of other Services.
+#[test]
+fn changed_numbers_of_many_ports_take_linear_time() {
+    const PORTS: u16 = 20_000;
+    let ports: Vec<_> = (0..PORTS)
+        .map(|number| json!({"name": format!("p{number}"), "port": 8080}))
+        .collect();
+    let slice: EndpointSlice = serde_json::from_value(json!({
+        "metadata": {"namespace": "ns", "name": "s0", "labels": {"kubernetes.io/service-name": "s0"}},
+        "addressType": "IPv4",
+        "ports": ports,
+        "endpoints": [{"addresses": ["10.244.0.1"]}],
+    }))
+    .unwrap();
+    let mut plan = Plan::new(settings());
+    plan.apply_slice(&slice);
+    let (mut applied, mut codes) = (AppliedServices::default(), VerdictCodes::default());
+    let mut transaction = |first: u16| {
+        plan.apply_service(&service_with_ports(first, PORTS));
+        let changes = plan.take_changes();
+        let services = changes.services.iter();
+        Transaction::new(&plan, services, &Delegation::None, &mut applied, &mut codes)
+    };
+    let (first, second) = (transaction(1), transaction(1 + PORTS));
+    assert!(first.moved_members(&applied, Family::V4).is_empty());
+    let moved = second.moved_members(&applied, Family::V4);
+    assert_eq!(moved.len(), usize::from(PORTS));
+    let number = |key: &Bytes| u16::from_be_bytes([key.as_slice()[8], key.as_slice()[9]]);
+    assert!(
+        moved
+            .iter()
+            .all(|(former, now)| number(former) + PORTS == number(now))
+    );
 }

@@ -183,10 +183,18 @@ async fn port_of_a_deleted_service_is_free_for_another_one() {
 /// Otherwise, a tenant with thousands of Services could make each node hold hundreds of thousands of connections.
 #[test]
 fn many_health_check_ports_share_the_connections() {
-    assert_eq!([0, 1, 64].map(connections_of_each), [CONNECTIONS_MAX; 3]);
+    let of_each = |servers| connections_of_each(servers, u64::MAX);
+    assert_eq!([0, 1, 64].map(of_each), [CONNECTIONS_MAX; 3]);
     for servers in [100, 1_000, 2_768] {
-        let of_each = connections_of_each(servers);
+        let of_each = of_each(servers);
         let all = of_each * servers;
         assert!(of_each >= CONNECTIONS_MIN && all <= 12_000, "{all} of {servers}");
     }
+}
+
+/// The usual limit of a process is 1,024 open files.
+#[test]
+fn health_check_ports_leave_file_descriptors_to_others() {
+    let of_each = |servers| connections_of_each(servers, 1_024);
+    assert_eq!([1, 2, 16, 64, 100].map(of_each), [128, 128, 16, 4, 4]);
 }

@@ -10,6 +10,8 @@ use serde_json::json;
 
 use super::*;
 
+mod listeners;
+
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 const NODE: &str = "192.0.2.1";
 const SERVICE: &str = "10.96.0.1:80";
@@ -525,45 +527,6 @@ fn connection_above_the_share_of_its_client_is_reset() {
         for stream in open {
             assert!(received_from(stream, b"a").starts_with(b"a"));
         }
-    });
-}
-
-/// Otherwise, Services with thousands of ports take the ports of the connections of the host.
-#[test]
-fn listeners_of_a_namespace_are_bounded() {
-    testbed::in_namespace(|| {
-        let mut host = TestHost::new("TCP", json!({}));
-        host.dataplane.listener_shares = NamespaceShares::of(2);
-        host.endpoints("TCP", &[unused_address()]);
-        for (namespace, address) in [("ns", "10.96.0.2"), ("other", "10.96.0.3")] {
-            let service = json!({
-                "metadata": {"namespace": namespace, "name": "b"},
-                "spec": {
-                    "type": "ClusterIP", "clusterIP": address, "clusterIPs": [address],
-                    "ports": [{"name": "p", "port": 80, "protocol": "TCP"}],
-                },
-            });
-            let slice = json!({
-                "metadata": {
-                    "namespace": namespace, "name": "b",
-                    "labels": {"kubernetes.io/service-name": "b"},
-                },
-                "addressType": "IPv4",
-                "ports": [{"name": "p", "port": 80, "protocol": "TCP"}],
-                "endpoints": [{"addresses": ["127.0.0.1"]}],
-            });
-            host.plan.apply_service(&serde_json::from_value(service).unwrap());
-            host.plan.apply_slice(&serde_json::from_value(slice).unwrap());
-        }
-        let changes = host.plan.take_changes();
-        let applied = host.dataplane.apply(&host.plan, &changes).unwrap();
-        let refused: Vec<_> = applied.skipped.iter().map(|skipped| &skipped.service).collect();
-        assert_eq!(refused, [&ObjectKey::new("ns", "b")]);
-        assert!(
-            host.dataplane
-                .listeners
-                .contains_key(&ObjectKey::new("other", "b"))
-        );
     });
 }
 
