@@ -378,12 +378,10 @@ pub struct HealthCheck {
 
 impl HealthCheck {
     /// Returns the number of endpoints that a server on `address` reports: the endpoints of its family, because
-    /// kube-proxy has a server for each family. The server on all addresses reports the larger number. Returns `None`
-    /// if the Service does not have the family.
+    /// kube-proxy has a server for each family. Returns `None` if the Service does not have the family.
     pub fn endpoints_at(&self, address: IpAddr) -> Option<usize> {
         let [v4, v6] = self.local_endpoints;
         match address {
-            _ if address.is_unspecified() => v4.max(v6),
             IpAddr::V4(_) => v4,
             IpAddr::V6(_) => v6,
         }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
-use crate::machinery::selector::LabelSelector;
+use crate::machinery::selector::format_object;
 use crate::machinery::tree::{child, clear, number, object_mut, set, set_or_clear, text};
 
 /// Returns the scale of an object.
@@ -30,10 +30,9 @@ pub fn scale_of(object: &Value) -> Value {
         "ReplicationController" => json!({ "matchLabels": selector }),
         _ => selector,
     };
-    if let Ok(selector) = LabelSelector::from_object(&Path::new("selector"), &selector)
-        && !selector.is_empty()
-    {
-        set(&mut scale_status, "selector", selector.to_string());
+    let selector = format_object(&selector);
+    if !selector.is_empty() {
+        set(&mut scale_status, "selector", selector);
     }
     json!({
         "kind": "Scale",

@@ -119,6 +119,17 @@ pub fn omit_null(tree: &mut Value, fields: &[&str]) {
     }
 }
 
+/// Sets absent texts of the objects in the list at `field` to "". Upstream serializes them always.
+pub fn complete_items(tree: &mut Value, field: &str, texts: &[&str]) {
+    for item in items_mut(tree, field).iter_mut().filter(|item| item.is_object()) {
+        for text in texts {
+            if !is_set(item, text) {
+                set(item, text, "");
+            }
+        }
+    }
+}
+
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -7,7 +7,8 @@ use api::apps::complete_conditions;
 use api::field::{FieldError, FieldErrors, Path};
 use api::metadata::{self, NameForm, push_faults};
 use api::tree::{
-    as_object_mut, child, clear, entries, is_set, items, omit_zero, set, set_or_clear, text, texts,
+    as_object_mut, child, clear, complete_items, entries, is_set, items, items_mut, omit_zero, set,
+    set_or_clear, text, texts,
 };
 use api::{ip, names, resource_amount};
 use serde_json::{Map, Value, json};
@@ -35,6 +36,7 @@ const EMPTY_IN_STATUS: &[&str] = &[
     "conditions",
     "images",
     "phase",
+    "runtimeHandlers",
     "volumesAttached",
     "volumesInUse",
 ];
@@ -102,6 +104,18 @@ fn default_status(status: &mut Value) {
     let info = api::tree::object_mut(status, "nodeInfo");
     for field in NODE_INFO {
         info.entry(field).or_insert(json!(""));
+    }
+    complete_items(status, "addresses", &["type", "address"]);
+    complete_items(status, "runtimeHandlers", &["name"]);
+    complete_items(status, "volumesAttached", &["name", "devicePath"]);
+    for image in items_mut(status, "images")
+        .iter_mut()
+        .filter(|image| image.is_object())
+    {
+        omit_zero(image, &["names", "sizeBytes"]);
+        if !is_set(image, "names") {
+            set(image, "names", Value::Null);
+        }
     }
 }
 

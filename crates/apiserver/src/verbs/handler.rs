@@ -177,6 +177,8 @@ impl Handler {
             Route::CustomResourceDefinitions => self.custom_resource_definitions(&info),
             Route::Metrics => Ok(response::text(StatusCode::OK, self.render_metrics())),
             Route::UnknownResource => Err(Failure::no_such_path()),
+            // Clients of evictions read 404 as a Pod that is gone.
+            Route::UnservedSubresource => Err(Failure::method_not_allowed()),
             Route::Unknown => Ok(response::text(StatusCode::NOT_FOUND, "404 page not found\n")),
         }
     }

@@ -226,6 +226,7 @@ pub(crate) fn page(
     if let Some(remaining) = page.remaining {
         metadata["remainingItemCount"] = remaining.into();
     }
+    let is_empty = page.entries.is_empty();
     let values = page.entries.into_iter().map(|entry| entry.value);
     if form.is_plain() && kind.is_stored_form() {
         let head = list_head(kind.list_kind, &kind.api_version(), &metadata);
@@ -248,6 +249,11 @@ pub(crate) fn page(
         let items: Result<Vec<Vec<u8>>, Failure> = values.map(encode_item).collect();
         let bytes = protobuf::write_list(&list, items?.into_iter()).ok_or_else(no_protobuf)?;
         return Ok(vec![bytes.into()]);
+    }
+    if is_empty && form.representation == Representation::MetadataList {
+        // As upstream, whose conversion leaves the list without items.
+        list["items"] = Value::Null;
+        return Ok(vec![encode(&list, "", form.encoding)?]);
     }
     let convert = |bytes: Bytes| -> Result<Value, Failure> {
         let object = parse(&bytes)?;

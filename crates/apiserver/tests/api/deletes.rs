@@ -87,6 +87,21 @@ async fn scheduled_pods_stay_until_deleted_without_grace_period() {
     api.get(&path).await.expect(404);
 }
 
+/// Upstream's `Store.Delete` marks such a Pod before it removes it.
+#[tokio::test]
+async fn watches_see_the_mark_of_a_pod_that_is_deleted_at_once() {
+    let api = Api::start().await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    api.post(PODS, &pod).await.expect(201);
+    let mut lines = api.watch(&format!("{PODS}?watch=true")).await;
+    assert_eq!(lines.next_named().await.0, "ADDED");
+    let deleted = api.delete(&format!("{PODS}/p")).await.expect(200);
+    assert_eq!(deleted["metadata"]["deletionGracePeriodSeconds"], 0);
+    let event = lines.next().await.unwrap();
+    assert_eq!(event["type"], "DELETED");
+    assert_eq!(event["object"], deleted);
+}
+
 #[tokio::test]
 async fn collections_are_deleted_by_selector() {
     let api = Api::start().await;

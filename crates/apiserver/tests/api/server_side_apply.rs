@@ -172,9 +172,53 @@ async fn status_is_applied_through_its_subresource() {
     configuration["status"] = status.clone();
     let object = apply(&api, "fieldManager=me", &configuration).await.expect(201);
     assert_eq!(object["status"], json!({"loadBalancer": {}}));
-    configuration["spec"]["type"] = "NodePort".into();
+    configuration["spec"]["ports"][0]["port"] = 81.into();
     let object = send(&configuration).await.expect(200);
+    assert_eq!(object["spec"]["ports"][0]["port"], 80);
     assert_eq!(object["status"]["loadBalancer"]["ingress"][0]["ip"], "192.0.2.1");
     assert_eq!(object["spec"]["type"], "LoadBalancer");
     assert_eq!(managers(&object), [("balancer", "Apply"), ("me", "Apply")]);
+}
+
+/// The responses of kube-apiserver 1.36.2: defaults are set before the stored spec replaces the given one.
+#[tokio::test]
+async fn status_gets_the_defaults_of_the_given_type() {
+    let api = Api::start().await;
+    let mut object = service(json!({}), json!([{"port": 80}]));
+    object["spec"]["type"] = "LoadBalancer".into();
+    api.post(SERVICES, &object).await.expect(201);
+    let path = format!("{SERVICES}/s/status");
+    object["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
+    for (given, code) in [("ClusterIP", 422), ("LoadBalancer", 200)] {
+        object["spec"] = json!({ "type": given });
+        let merge = [("content-type", "application/merge-patch+json")];
+        let apply = [("content-type", "application/apply-patch+yaml")];
+        for reply in [
+            api.put(&path, &object).await,
+            api.send(Method::PATCH, &path, &merge, object.to_string()).await,
+            api.send(
+                Method::PATCH,
+                &format!("{path}?fieldManager=me&force=true"),
+                &apply,
+                object.to_string(),
+            )
+            .await,
+        ] {
+            let reply = reply.expect(code);
+            if code == 422 {
+                let field = "status.loadBalancer.ingress[0].ipMode";
+                assert_eq!(reply["details"]["causes"][0]["field"], field);
+            } else {
+                assert_eq!(reply["status"]["loadBalancer"]["ingress"][0]["ipMode"], "VIP");
+            }
+        }
+    }
+    object["spec"] = json!({"type": "ClusterIP", "ports": [{"port": 80}]});
+    api.put(&format!("{SERVICES}/s"), &object).await.expect(200);
+    object["spec"] = json!({"type": "LoadBalancer"});
+    let refused = api.put(&path, &object).await.expect(422);
+    assert_eq!(
+        refused["details"]["causes"][0]["field"],
+        "status.loadBalancer.ingress"
+    );
 }

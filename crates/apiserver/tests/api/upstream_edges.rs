@@ -308,3 +308,21 @@ async fn slices_of_names_are_deprecated_when_they_are_created() {
     changed.expect(200);
     assert_eq!(changed.headers.get_all("warning").iter().count(), 0);
 }
+
+#[tokio::test]
+async fn paths_below_reviews_are_absent() {
+    let api = Api::start().await;
+    let headers = [("content-type", "application/json")];
+    for (path, code) in [
+        ("/apis/authorization.k8s.io/v1/subjectaccessreviews", 405),
+        ("/apis/authorization.k8s.io/v1/subjectaccessreviews/x", 404),
+        ("/apis/authentication.k8s.io/v1/tokenreviews/x/status", 404),
+        ("/apis/authorization.k8s.io/v1/localsubjectaccessreviews", 404),
+        ("/api/v1/namespaces/default/pods/p/binding", 405),
+        ("/api/v1/namespaces/default/pods/p/eviction", 405),
+        ("/api/v1/namespaces/default/pods/p/binding/x", 404),
+    ] {
+        api.get(path).await.expect(code);
+        api.send(Method::PUT, path, &headers, "{}").await.expect(code);
+    }
+}

@@ -1,6 +1,7 @@
 //! Health of the proxy (HLT-01 to HLT-03). It is healthy if no update waits too long and the Node is not about to be
 //! deleted.
 
+mod listener;
 mod service;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

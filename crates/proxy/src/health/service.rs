@@ -1,7 +1,8 @@
 //! Health check node ports: a server for each Service that has one (HLT-05 to HLT-07).
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,13 +11,20 @@ use api::object::ObjectKey;
 use http::StatusCode;
 use plan::HealthCheck;
 use serde_json::json;
-use telemetry::{CONNECTIONS_MAX, Response, listen, serve_at_most};
+use telemetry::{CONNECTIONS_MAX, Response, serve_at_most};
+use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::listener::{is_family_missing, listen_in_family};
 use super::{Health, Moment};
 use crate::reports::events::Events;
 
+/// Addresses to listen on if all are chosen. Each family has a server of its own, which reports its endpoints (HLT-07).
+const ALL_ADDRESSES: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+];
 /// Pause between attempts to bind a port.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(30);
 /// Open connections of all servers, which they share equally. A tenant can have thousands of such Services.
@@ -108,6 +116,7 @@ pub(crate) async fn serve_service_checks(checks: Arc<ServiceChecks>, health: Arc
         tasks: JoinSet::new(),
         open: BTreeMap::new(),
         connections_max: Arc::default(),
+        listen: listen_in_family,
         checks,
         health,
         events,
@@ -136,18 +145,18 @@ struct Servers {
     open: BTreeMap<(ObjectKey, SocketAddr), AbortHandle>,
     /// Limit of the open connections of each server.
     connections_max: Arc<AtomicUsize>,
+    /// Opens the socket of a server.
+    listen: fn(SocketAddr) -> io::Result<TcpListener>,
     checks: Arc<ServiceChecks>,
     health: Arc<Health>,
     events: Events,
 }
 
 impl Servers {
-    /// Closes servers that are not desired and opens missing ones. Returns true if all are open.
+    /// Closes servers that are not desired and opens missing ones. Returns true if all are open that the host can open.
     async fn reconcile(&mut self) -> bool {
         let desired = self.checks.desired().clone();
-        let addresses = desired
-            .addresses
-            .unwrap_or(vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)]);
+        let addresses = desired.addresses.unwrap_or(ALL_ADDRESSES.to_vec());
         let at = |(service, check): (&ObjectKey, &HealthCheck)| -> Vec<(ObjectKey, SocketAddr)> {
             addresses
                 .iter()
@@ -177,9 +186,14 @@ impl Servers {
         is_complete
     }
 
+    /// Opens a server. Returns false if that failed and can succeed later.
     fn open_one(&mut self, (service, address): (ObjectKey, SocketAddr)) -> bool {
-        let listener = match listen(address) {
+        let listener = match (self.listen)(address) {
             Ok(listener) => listener,
+            Err(error) if address.ip().is_unspecified() && is_family_missing(&error) => {
+                tracing::debug!(%service, %address, "the host does not have this IP family");
+                return true;
+            }
             Err(error) => {
                 let message = format!("node cannot answer health checks of {service} on {address}: {error}");
                 tracing::warn!(%service, %address, %error, "health check node port not opened");

@@ -59,6 +59,12 @@ pub fn default_stateful_set_on_write(stateful_set: &mut Value) {
             }
         }
     }
+    if let Some(ordinals) = fields.get_mut("ordinals").and_then(Value::as_object_mut) {
+        let start = ordinals.entry("start").or_insert(Value::Null);
+        if start.is_null() {
+            *start = json!(0);
+        }
+    }
     let strategy = fields.entry("updateStrategy").or_insert(json!({}));
     default_strategy(strategy);
 }

@@ -364,6 +364,21 @@ fn stateful_sets_have_their_rules() {
 }
 
 #[test]
+fn ordinals_have_a_start() {
+    for (given, expected) in [
+        (json!({}), json!({"start": 0})),
+        (json!({"start": 2}), json!({"start": 2})),
+    ] {
+        let mut set = workload(json!({ "ordinals": given }));
+        default_stateful_set_on_write(&mut set);
+        assert_eq!(set["spec"]["ordinals"], expected);
+    }
+    let mut set = workload(json!({}));
+    default_stateful_set_on_write(&mut set);
+    assert_eq!(set["spec"].get("ordinals"), None);
+}
+
+#[test]
 fn revisions_have_objects_as_data() {
     let revision = json!({"metadata": {"name": "r", "namespace": "n"}, "data": "x", "revision": 1});
     assert_eq!(

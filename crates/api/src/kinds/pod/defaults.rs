@@ -9,7 +9,7 @@ use crate::machinery::decode::quantity_in_thousandths;
 use crate::machinery::empties::omit_empty_collections;
 use crate::machinery::metadata;
 use crate::machinery::tree::{
-    child, flag_if_set, is_set, items, items_mut, number, object_mut, omit_zero, set, text,
+    child, complete_items, flag_if_set, is_set, items, items_mut, number, object_mut, omit_zero, set, text,
 };
 
 const GRACE_PERIOD: &str = "terminationGracePeriodSeconds";
@@ -123,6 +123,9 @@ pub(crate) fn default_spec(spec: &mut Value) {
         set_if_unset(spec, field, value);
     }
     default_service_account(spec);
+    if let Some(context) = spec.get_mut("securityContext") {
+        complete_items(context, "sysctls", &["name", "value"]);
+    }
     for list in ALL_CONTAINER_LISTS {
         for container in items_mut(spec, list) {
             default_container(container);
@@ -209,6 +212,9 @@ fn default_container(container: &mut Value) {
             .and_then(|lifecycle| lifecycle.get_mut(hook));
         if let Some(hook) = hook.filter(|hook| hook.is_object()) {
             default_http_get(hook);
+            if let Some(sleep) = hook.get_mut("sleep").filter(|sleep| sleep.is_object()) {
+                set_if_unset(sleep, "seconds", json!(0));
+            }
         }
     }
 }
@@ -256,6 +262,7 @@ fn default_http_get(handler: &mut Value) {
         omit_zero(get, &["path", "scheme", "host", "httpHeaders"]);
         set_if_unset(get, "path", json!("/"));
         set_if_unset(get, "scheme", json!("HTTP"));
+        complete_items(get, "httpHeaders", &["name", "value"]);
     }
 }
 

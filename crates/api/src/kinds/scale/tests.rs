@@ -22,6 +22,16 @@ fn scale_has_desired_and_actual_replicas_and_selector() {
     assert!(validate(&scale).is_empty());
 }
 
+/// Upstream: `labels.Selector.String` in `scaleFromDeployment` (`pkg/registry/apps/deployment/storage/storage.go`).
+#[test]
+fn selector_of_a_scale_keeps_the_operators_of_expressions() {
+    let mut object = deployment();
+    object["spec"]["selector"]["matchExpressions"] =
+        json!([{"key": "env", "operator": "In", "values": ["a"]}]);
+    let scale = scale_of(&object);
+    assert_eq!(scale["status"]["selector"], "app=web,env in (a),tier=front");
+}
+
 #[test]
 fn scale_changes_replicas_only() {
     let mut scale = scale_of(&deployment());

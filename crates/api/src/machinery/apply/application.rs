@@ -41,11 +41,9 @@ impl Application<'_> {
             return Err(conflicts);
         }
         own.fields = without_identity(&own.fields);
-        if let Some(previous) = previous
-            && comparison.is_empty()
-            && previous.fields == own.fields
-        {
-            own.time = previous.time;
+        if comparison.is_empty() {
+            // As upstream: an apply that changes no value has no time, and keeps that of the manager's entry.
+            own.time = previous.map(|previous| previous.time).unwrap_or_default();
         }
         managers.push(own);
         Ok((object, managers))

@@ -187,6 +187,9 @@ pub fn apply(
         Ok(applied) => applied,
     };
     last_applied::renew(&mut object, &application, configuration);
+    if author.subresource == Some("status") {
+        object = with_spec(object, configuration, application.layout);
+    }
     record(&mut object, managers);
     Ok(object)
 }
@@ -350,6 +353,17 @@ fn without_reset_fields(configuration: &Value, author: Author<'_>) -> Value {
         }
     }
     written
+}
+
+/// Merges the spec of a configuration for the status. As upstream: it has no owner, and defaults can depend on it before the
+/// server restores the stored spec.
+fn with_spec(object: Value, configuration: &Value, layout: Layout) -> Value {
+    match configuration.get("spec") {
+        Some(spec) if spec.is_object() => {
+            merge::merge(Some(&object), &serde_json::json!({ "spec": spec }), layout)
+        }
+        _ => object,
+    }
 }
 
 /// Returns true if a client resets the managed fields: an empty list, or a list of one empty entry.

@@ -20,6 +20,7 @@ mod parser;
 
 pub use fields::{FieldSelector, FieldTerm};
 pub use labels::{LabelSelector, Operator, Requirement};
+pub use object::format_object;
 
 use thiserror::Error;
 

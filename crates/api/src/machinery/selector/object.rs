@@ -36,6 +36,32 @@ impl LabelSelector {
     }
 }
 
+/// Formats a valid `LabelSelector` object, "" if it is empty. As upstream's `metav1.FormatLabelSelector`: an expression with
+/// one value has the form `key in (value)`, and repeated values stay.
+pub fn format_object(selector: &Value) -> String {
+    let labels = entries(selector, "matchLabels").map(|(key, value)| (key, format!("{key}={value}")));
+    let expressions = items(selector, "matchExpressions").iter().map(|expression| {
+        let key = text(expression, "key");
+        let mut values = texts(expression, "values");
+        values.sort_unstable();
+        let values = values.join(",");
+        let requirement = match text(expression, "operator") {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.to_owned(),
+        };
+        (key, requirement)
+    });
+    let mut requirements: Vec<(&str, String)> = labels.chain(expressions).collect();
+    requirements.sort_by_key(|(key, _)| *key);
+    let requirements: Vec<String> = requirements
+        .into_iter()
+        .map(|(_, requirement)| requirement)
+        .collect();
+    requirements.join(",")
+}
+
 /// Converts a requirement, in the order of upstream's `ValidateLabelSelectorRequirement`.
 fn requirement(errors: &mut FieldErrors, path: &Path, expression: &Value) -> Option<Requirement> {
     let (key, operator) = (text(expression, "key"), text(expression, "operator"));

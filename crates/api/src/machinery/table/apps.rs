@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::{AGE, Layout, NAME, NONE, age, column, name, number_column, wide};
-use crate::machinery::field::Path;
-use crate::machinery::selector::LabelSelector;
+use crate::machinery::selector::format_object;
 use crate::machinery::tree::{child, entries, items, number, text};
 
 pub(super) static DEPLOYMENT: Layout = Layout {
@@ -194,8 +193,6 @@ pub(super) fn wide_cells(spec: &Value) -> [Value; 3] {
     } else {
         selector.clone()
     };
-    let selector = LabelSelector::from_object(&Path::new("selector"), &selector);
-    let selector = selector.map_or_else(|_| String::new(), |selector| selector.to_string());
-    let selector = super::or(&selector, NONE).into();
+    let selector = super::or(&format_object(&selector), NONE).into();
     [joined("name"), joined("image"), selector]
 }

@@ -263,6 +263,49 @@ fn rows_of_other_kinds_match_upstream() {
     );
 }
 
+/// Upstream: `metav1.FormatLabelSelector`, as kube-apiserver 1.36.2 prints it.
+#[test]
+fn selectors_of_workloads_keep_the_operators_of_expressions() {
+    let expression = |key: &str, operator: &str, values: Value| json!({"key": key, "operator": operator, "values": values});
+    let selectors = [
+        (json!({"matchLabels": {"b": "c", "a": "b"}}), "a=b,b=c"),
+        (
+            json!({"matchExpressions": [expression("a", "In", json!(["b"]))]}),
+            "a in (b)",
+        ),
+        (
+            json!({"matchExpressions": [expression("a", "In", json!(["c", "b"]))]}),
+            "a in (b,c)",
+        ),
+        (
+            json!({"matchExpressions": [expression("a", "In", json!([""]))]}),
+            "a in ()",
+        ),
+        (
+            json!({
+                "matchLabels": {"z": "y", "m": "n"},
+                "matchExpressions": [
+                    expression("q", "Exists", Value::Null),
+                    expression("a", "NotIn", json!(["x", "x", "w"])),
+                    expression("d", "DoesNotExist", Value::Null),
+                    expression("m", "In", json!(["n"])),
+                ],
+            }),
+            "a notin (w,x,x),!d,m=n,m in (n),q,z=y",
+        ),
+        (json!({}), "<none>"),
+    ];
+    for (selector, expected) in selectors {
+        for kind in ["Deployment", "ReplicaSet", "DaemonSet", "Job"] {
+            let workload = json!({"metadata": {"name": "w"}, "spec": {"selector": selector}});
+            assert_eq!(row(kind, workload).pop().as_deref(), Some(expected), "{kind}");
+        }
+    }
+    let controller = json!({"metadata": {"name": "w"}, "spec": {"selector": {"z": "1", "a": "b"}}});
+    let cells = row("ReplicationController", controller);
+    assert_eq!(cells.last().map(String::as_str), Some("a=b,z=1"));
+}
+
 #[test]
 fn all_kinds_print_empty_objects() {
     for kind in kind::all() {

@@ -186,3 +186,43 @@ fn empty_fields_are_not_stored() {
     );
     assert_eq!(empty, node(json!({}), json!({})));
 }
+
+/// The response of kube-apiserver 1.36.2.
+#[test]
+fn items_of_the_status_have_their_required_fields() {
+    let reported = node(
+        json!({}),
+        json!({
+            "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}, {"type": "Hostname"}, {"address": "192.0.2.2"}],
+            "images": [{}, {"names": ["a"], "sizeBytes": 1}, {"names": [], "sizeBytes": 0}],
+            "runtimeHandlers": [{}, {"name": "a", "features": {}}],
+            "volumesAttached": [{}, {"name": "x"}, {"devicePath": "y"}],
+            "conditions": [{"type": "Ready"}],
+        }),
+    );
+    let status = &reported["status"];
+    assert_eq!(
+        status["addresses"],
+        json!([
+            {"type": "InternalIP", "address": "192.0.2.1"},
+            {"type": "Hostname", "address": ""},
+            {"type": "", "address": "192.0.2.2"},
+        ])
+    );
+    assert_eq!(
+        status["images"],
+        json!([{"names": null}, {"names": ["a"], "sizeBytes": 1}, {"names": null}])
+    );
+    assert_eq!(
+        status["runtimeHandlers"],
+        json!([{"name": ""}, {"name": "a", "features": {}}])
+    );
+    assert_eq!(
+        status["volumesAttached"],
+        json!([{"name": "", "devicePath": ""}, {"name": "x", "devicePath": ""}, {"name": "", "devicePath": "y"}])
+    );
+    assert_eq!(
+        status["conditions"],
+        json!([{"type": "Ready", "status": "", "lastHeartbeatTime": null, "lastTransitionTime": null}])
+    );
+}

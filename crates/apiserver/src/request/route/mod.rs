@@ -30,6 +30,8 @@ pub(crate) enum Route {
     CustomResourceDefinitions,
     /// API path of a resource or version that is not served.
     UnknownResource,
+    /// Subresource of Pods that upstream serves, and this server does not.
+    UnservedSubresource,
     /// Any other path.
     Unknown,
 }
@@ -174,16 +176,21 @@ fn versioned(path: &str, trimmed: &str, group: &str, version: &str, segments: Ve
     let Some(kind) = kind::find(group, version, plural) else {
         return Route::UnknownResource;
     };
-    let subresource = match subresource.map(|name| kind.subresource(name)) {
-        None => None,
-        Some(Some(subresource)) => Some(subresource.name),
-        Some(None) => return Route::UnknownResource,
-    };
     // A named object has a namespace exactly if its kind is namespaced.
     if (kind.namespaced && name.is_some() && namespace.is_none()) || (!kind.namespaced && namespace.is_some())
     {
         return Route::UnknownResource;
     }
+    // A review has no name, and a namespaced one no path across all namespaces.
+    if !kind.is_stored() && (name.is_some() || (kind.namespaced && namespace.is_none())) {
+        return Route::UnknownResource;
+    }
+    let subresource = match subresource.map(|name| (name, kind.subresource(name))) {
+        None => None,
+        Some((_, Some(subresource))) => Some(subresource.name),
+        Some((name, None)) if is_unserved(kind, name) => return Route::UnservedSubresource,
+        Some(_) => return Route::UnknownResource,
+    };
     let proxy_path =
         (subresource == Some(kind::PROXY)).then(|| proxy_path(path, trimmed, proxied).to_owned());
     Route::Resource(Target {
@@ -203,6 +210,10 @@ fn proxy_path<'p>(path: &'p str, trimmed: &str, segments: usize) -> &'p str {
         count => trimmed.rmatch_indices('/').nth(count - 1).map_or(0, |(at, _)| at),
     };
     path.get(begin..).unwrap_or_default()
+}
+
+fn is_unserved(kind: &Kind, subresource: &str) -> bool {
+    kind.kind == "Pod" && matches!(subresource, "binding" | "eviction")
 }
 
 fn is_namespace_subresource(segment: &str, after: &[&str]) -> bool {

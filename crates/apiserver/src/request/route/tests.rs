@@ -70,6 +70,39 @@ fn paths_of_unserved_resources_are_unknown() {
     assert!(matches!(route("/favicon.ico"), Route::Unknown));
 }
 
+/// As upstream: its router has no path below a review (`pkg/endpoints/installer.go`).
+#[test]
+fn reviews_have_no_names() {
+    let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    assert_eq!(target(reviews).kind.kind, "SubjectAccessReview");
+    let local = "/apis/authorization.k8s.io/v1/namespaces/a/localsubjectaccessreviews";
+    assert_eq!(target(local).kind.kind, "LocalSubjectAccessReview");
+    for path in [
+        format!("{reviews}/x"),
+        format!("{reviews}/x/status"),
+        format!("{local}/x"),
+        "/apis/authorization.k8s.io/v1/localsubjectaccessreviews".to_owned(),
+        "/apis/authentication.k8s.io/v1/tokenreviews/x".to_owned(),
+    ] {
+        assert!(matches!(route(&path), Route::UnknownResource), "{path}");
+    }
+}
+
+#[test]
+fn unserved_subresources_of_pods_are_not_unknown() {
+    for name in ["binding", "eviction"] {
+        let path = format!("/api/v1/namespaces/a/pods/p/{name}");
+        assert!(matches!(route(&path), Route::UnservedSubresource));
+        assert!(matches!(route(&format!("{path}/x")), Route::UnknownResource));
+        let other = format!("/api/v1/namespaces/a/services/p/{name}");
+        assert!(matches!(route(&other), Route::UnknownResource));
+        assert!(matches!(
+            route(&format!("/api/v1/pods/p/{name}")),
+            Route::UnknownResource
+        ));
+    }
+}
+
 #[test]
 fn recognizes_documents_and_health_endpoints() {
     assert!(matches!(route("/api"), Route::Document));

@@ -122,3 +122,32 @@ fn encodes_lists_in_every_encoding() {
         "PartialObjectMetadataList"
     );
 }
+
+/// Upstream: `asPartialObjectMetadataList` in `pkg/endpoints/handlers/response.go` appends to a list without items.
+#[test]
+fn empty_lists_of_metadata_have_null_items() {
+    let services = find("", "v1", "services").unwrap();
+    let listed = |representation, encoding| {
+        let form = Form {
+            representation,
+            encoding,
+            ..Form::PLAIN
+        };
+        let empty = Page {
+            entries: Vec::new(),
+            ..page_of(b"")
+        };
+        let pieces = page(services, empty, form, IncludeObject::Metadata).unwrap();
+        String::from_utf8(pieces.concat()).unwrap()
+    };
+    let metadata = Representation::MetadataList;
+    let json: Value = serde_json::from_str(&listed(metadata, Encoding::Json)).unwrap();
+    assert_eq!(json["items"], Value::Null);
+    assert!(json.as_object().unwrap().contains_key("items"));
+    assert!(listed(metadata, Encoding::PrettyJson).contains("\"items\": null"));
+    assert!(listed(metadata, Encoding::Yaml).contains("items: null\n"));
+    let table: Value = serde_json::from_str(&listed(Representation::Table, Encoding::Json)).unwrap();
+    assert_eq!(table["rows"], json!([]));
+    let objects: Value = serde_json::from_str(&listed(Representation::Objects, Encoding::Json)).unwrap();
+    assert_eq!(objects["items"], json!([]));
+}

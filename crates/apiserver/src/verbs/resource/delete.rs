@@ -110,11 +110,11 @@ impl Resources {
                 uid,
             }),
             Decision::Remove => {
-                let (last, revision) = self.remove_stored(target, &stored, &stored.object).await?;
                 let state = removed_state(target.kind, &stored.object);
-                let shown = state.as_ref().map_or(last, encode);
+                let last = state.as_ref().unwrap_or(&stored.object);
+                let (last, revision) = self.remove_stored(target, &stored, last).await?;
                 Ok(Deleted {
-                    object: encode_at_revision(&shown, revision)?,
+                    object: encode_at_revision(&last, revision)?,
                     is_gone: true,
                     uid,
                 })

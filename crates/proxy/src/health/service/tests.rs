@@ -8,8 +8,8 @@ fn free_port() -> u16 {
     socket.local_addr().expect("its address").port()
 }
 
-fn request(port: u16) -> Option<String> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
+fn request(address: SocketAddr) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
     stream
         .write_all(b"GET /any HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         .ok()?;
@@ -20,8 +20,9 @@ fn request(port: u16) -> Option<String> {
 
 /// Polls until the response is as desired; the servers follow the state with a short delay.
 async fn eventually(port: u16, desired: impl Fn(Option<&str>) -> bool) {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     for _ in 0..500 {
-        let answer = tokio::task::spawn_blocking(move || request(port))
+        let answer = tokio::task::spawn_blocking(move || request(address))
             .await
             .expect("no panic");
         if desired(answer.as_deref()) {
@@ -120,8 +121,10 @@ fn each_family_reports_its_own_endpoints() {
     assert_eq!(status(dual, "172.30.0.11"), weighted(200, "2"));
     assert_eq!(status(dual, "fd00:30::11"), weighted(503, "0"));
     assert_eq!(status(dual, "0.0.0.0"), weighted(200, "2"));
+    assert_eq!(status(dual, "::"), weighted(503, "0"));
     assert_eq!(status([Some(1), None], "fd00:30::11"), (404, None));
-    assert_eq!(status([None, Some(1)], "0.0.0.0"), weighted(200, "1"));
+    assert_eq!(status([None, Some(1)], "0.0.0.0"), (404, None));
+    assert_eq!(status([None, Some(1)], "::"), weighted(200, "1"));
 }
 
 fn servers(checks: Arc<ServiceChecks>) -> Servers {
@@ -129,6 +132,7 @@ fn servers(checks: Arc<ServiceChecks>) -> Servers {
         tasks: JoinSet::new(),
         open: BTreeMap::new(),
         connections_max: Arc::default(),
+        listen: listen_in_family,
         checks,
         health: Arc::default(),
         events: Events::discarding(),
@@ -156,10 +160,81 @@ async fn servers_listen_in_the_families_of_their_service() {
     // The second pass keeps the servers of the first one.
     for _ in 0..2 {
         assert!(servers.reconcile().await);
-        let open: Vec<SocketAddr> = servers.open.keys().map(|(_, address)| *address).collect();
-        assert_eq!(open, [v4, other]);
+        assert_eq!(open(&servers), [v4, other]);
         assert!(servers.open.values().all(|server| !server.is_finished()));
     }
+}
+
+/// The addresses of the open servers, in order.
+fn open(servers: &Servers) -> Vec<SocketAddr> {
+    servers.open.keys().map(|(_, address)| *address).collect()
+}
+
+/// Without `--nodeport-addresses`, as in the modes iptables and ipvs. kube-proxy since 1.36 has a socket for each family
+/// (kubernetes/kubernetes#137370).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_family_has_a_server_at_all_addresses() {
+    if std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        eprintln!("skipped: each_family_has_a_server_at_all_addresses: the host has no IPv6");
+        return;
+    }
+    let (checks, service, port) = (
+        Arc::new(ServiceChecks::default()),
+        ObjectKey::new("ns", "web"),
+        free_port(),
+    );
+    let [v4, v6] = ALL_ADDRESSES.map(|address| SocketAddr::new(address, port));
+    let mut servers = servers(checks.clone());
+    for (local_endpoints, desired) in [
+        ([Some(2), Some(1)], vec![v4, v6]),
+        ([Some(2), None], vec![v4]),
+        ([None, Some(1)], vec![v6]),
+    ] {
+        let check = HealthCheck {
+            port,
+            local_endpoints,
+        };
+        checks.set(&service, "uid-1", Some(check));
+        assert!(servers.reconcile().await);
+        assert_eq!(open(&servers), desired);
+        let answers = tokio::task::spawn_blocking(move || {
+            let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+            loopback.map(|ip| request(SocketAddr::new(ip, port)))
+        });
+        let answers = answers.await.expect("no panic");
+        for (answer, count) in answers.iter().zip(local_endpoints) {
+            let weight = count.map(|count| format!("x-load-balancing-endpoint-weight: {count}\r\n"));
+            match (answer, weight) {
+                (Some(answer), Some(weight)) => assert!(answer.contains(&weight), "{answer}"),
+                (answer, weight) => {
+                    assert!(answer.is_none() && weight.is_none(), "{answer:?} for {weight:?}")
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn host_without_ipv6_serves_ipv4() {
+    let (checks, service, port) = (
+        Arc::new(ServiceChecks::default()),
+        ObjectKey::new("ns", "web"),
+        free_port(),
+    );
+    let check = HealthCheck {
+        port,
+        local_endpoints: [Some(1), Some(1)],
+    };
+    checks.set(&service, "uid-1", Some(check));
+    let mut servers = Servers {
+        listen: |address| match address {
+            SocketAddr::V4(_) => listen_in_family(address),
+            SocketAddr::V6(_) => Err(rustix::io::Errno::AFNOSUPPORT.into()),
+        },
+        ..servers(checks)
+    };
+    assert!(servers.reconcile().await, "nothing to retry");
+    assert_eq!(open(&servers), [SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))]);
 }
 
 #[tokio::test]

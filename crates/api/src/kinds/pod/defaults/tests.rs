@@ -44,6 +44,36 @@ fn references_and_sources_have_defaults() {
     );
 }
 
+/// Go's types serialize these fields without `omitempty` (`staging/src/k8s.io/api/core/v1/types.go`).
+#[test]
+fn required_fields_are_stored_with_their_zero_values() {
+    let get = json!({"port": 80, "httpHeaders": [{"name": "a"}, {"name": "b", "value": "c"}]});
+    let pod = pod(json!({
+        "securityContext": {"sysctls": [{"name": "kernel.shm_rmid_forced"}]},
+        "containers": [{
+            "name": "c", "image": "x:1",
+            "lifecycle": {"preStop": {"sleep": {}}, "postStart": {"httpGet": get}},
+            "livenessProbe": {"httpGet": get},
+        }],
+    }));
+    let spec = &pod["spec"];
+    assert_eq!(
+        spec["securityContext"]["sysctls"],
+        json!([{"name": "kernel.shm_rmid_forced", "value": ""}])
+    );
+    let container = &spec["containers"][0];
+    assert_eq!(
+        container["lifecycle"]["preStop"],
+        json!({"sleep": {"seconds": 0}})
+    );
+    for handler in [&container["lifecycle"]["postStart"], &container["livenessProbe"]] {
+        assert_eq!(
+            handler["httpGet"]["httpHeaders"],
+            json!([{"name": "a", "value": ""}, {"name": "b", "value": "c"}])
+        );
+    }
+}
+
 #[test]
 fn conditions_have_times() {
     let mut pod = pod(json!({"containers": [{"name": "c", "image": "x"}]}));

@@ -111,6 +111,39 @@ fn apply_removes_omitted_fields_without_other_owners() {
     assert_eq!(object["spec"]["ports"], Value::Null);
 }
 
+/// Upstream: `managedFieldsUpdater.Apply` (`structured-merge-diff` returns no object then).
+#[test]
+fn apply_that_changes_no_value_does_not_change_the_time() {
+    let apply_at = |live: Option<&Value>, spec: Value, manager: &str, time: &str| {
+        apply(live, &service(json!({}), spec), author_at(manager, time), false).expect("applied object")
+    };
+    let times = |object: &Value| -> Vec<(String, Value)> {
+        let entry = |entry: &Value| (text(entry, "manager").to_owned(), entry["time"].clone());
+        let records = records(object);
+        records.as_array().expect("records").iter().map(entry).collect()
+    };
+    let one = json!({"ports": [port("x", 80)]});
+    let both = json!({"ports": [port("x", 80)], "type": "NodePort"});
+    let object = apply_at(None, one.clone(), "me", NOON);
+    let object = apply_at(Some(&object), both.clone(), "other", NOON);
+    let mut object = apply_at(Some(&object), one.clone(), "third", LATER);
+    let third = ("third".to_owned(), Value::Null);
+    let at = |manager: &str, time: &str| (manager.to_owned(), json!(time));
+    assert_eq!(times(&object), [third.clone(), at("me", NOON), at("other", NOON)]);
+    // The manager owns another field with the same value, and gives it up again.
+    for spec in [both, one] {
+        object = apply_at(Some(&object), spec, "me", LATER);
+        assert_eq!(times(&object), [third.clone(), at("me", NOON), at("other", NOON)]);
+    }
+    let object = apply_at(
+        Some(&object),
+        json!({"ports": [port("x", 80), port("y", 81)]}),
+        "me",
+        LATER,
+    );
+    assert_eq!(times(&object), [third, at("other", NOON), at("me", LATER)]);
+}
+
 #[test]
 fn owned_fields_conflict_unless_forced() {
     let ports = |target: i64| json!({"ports": [{"port": 80, "targetPort": target}]});
