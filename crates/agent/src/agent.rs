@@ -219,6 +219,7 @@ async fn prepare(
         services,
         state,
         events,
+        status_pace: Arc::default(),
         capacity: node::capacity(),
         cgroups,
         probe_tls: Arc::new(trust::client_config_without_verification()?),

@@ -1,9 +1,11 @@
-//! Typed requests to the API: create, replace, delete, patch and read.
+//! Typed requests to the API: create, replace, delete, patch and read. Objects that a job replaces or patches count
+//! ([`rewrites`]).
 
 use api::object::{ObjectKey, ObjectMeta, Resource};
 use client::{Client, ClientError, JSON, MERGE_PATCH, PageSize};
 use http::Method;
 use reconcile::events::api_version;
+use reconcile::rewrites;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -34,7 +36,11 @@ async fn exchange<T: Resource + Serialize>(
         Ok(body) => body,
         Err(source) => return Err(ClientError::Decode { path, source }),
     };
+    let is_rewrite = method == Method::PUT;
     let response = client.send(method, &path, JSON, body.into()).await?;
+    if is_rewrite {
+        rewrites::count(response.len());
+    }
     serde_json::from_slice(&response).map_err(|source| ClientError::Decode { path, source })
 }
 
@@ -76,10 +82,24 @@ pub(crate) async fn patch_status<T: Resource>(
     patch: &Value,
 ) -> Result<T, ClientError> {
     let path = format!("{}/status", path_of::<T>(&object.metadata().key()));
+    merge(client, path, patch).await
+}
+
+/// Merges a patch into the object at `path`; returns the object as the server stored it.
+pub(crate) async fn merge<T: Resource>(
+    client: &Client,
+    path: String,
+    patch: &Value,
+) -> Result<T, ClientError> {
+    let body = match serde_json::to_vec(patch) {
+        Ok(body) => body,
+        Err(source) => return Err(ClientError::Decode { path, source }),
+    };
     let response = client
-        .request(Method::PATCH, &path, MERGE_PATCH, Some(patch))
+        .send(Method::PATCH, &path, MERGE_PATCH, body.into())
         .await?;
-    decode(path, response)
+    rewrites::count(response.len());
+    serde_json::from_slice(&response).map_err(|source| ClientError::Decode { path, source })
 }
 
 /// Reads an object; `None` if it does not exist.

@@ -1,7 +1,7 @@
 //! The driver of a reconciler: waits for changes, timers and results, and runs jobs as tasks.
 //!
-//! It guarantees one job per key at a time, bounds on concurrent jobs of each tenant and of all, and back-off after
-//! failures. A panic affects only its key. No reconciliation runs before the caches are complete.
+//! It guarantees one job per key at a time, bounds on concurrent jobs of each tenant and of all, pauses after writes of
+//! large objects, and back-off after failures. A panic affects only its key. No reconciliation runs before the caches are complete.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -18,6 +18,7 @@ use crate::clock::{now, sleep_until};
 use crate::metrics::QueueMetrics;
 use crate::queue::Queue;
 use crate::reconciler::{Action, Reconciler};
+use crate::rewrites;
 
 /// Changes and results that are applied before new jobs start. With this bound, one reconciliation covers a burst,
 /// and a steady stream does not delay the jobs.
@@ -26,6 +27,9 @@ const BATCH_MAX: usize = 4_096;
 /// Maximum number of reconciliations without a job between two receptions of changes and results. Thousands of
 /// expensive ones would occupy a thread of the runtime, decide with outdated caches and delay the shutdown.
 const RECONCILIATIONS_MAX: usize = 64;
+
+/// The result of a job, and the bytes of the large objects that it has rewritten.
+type Finished<O> = (Result<O, ClientError>, usize);
 
 /// Runs a reconciler until `shutdown` resolves, then waits for the running jobs.
 pub async fn run<R, F>(
@@ -67,7 +71,7 @@ struct Driver<R: Reconciler, J> {
     reconciler: R,
     changes: Receiver<R::Change>,
     queue: Queue<R::Key>,
-    tasks: JoinSet<Result<R::Output, ClientError>>,
+    tasks: JoinSet<Finished<R::Output>>,
     /// The key of each task.
     keys: HashMap<Id, R::Key>,
     /// The number of tasks of each tenant that has any.
@@ -135,7 +139,8 @@ where
             let action = catch_unwind(AssertUnwindSafe(|| self.reconciler.reconcile(&key, now())));
             match action {
                 Ok(Action::Run(job)) => {
-                    let task = self.tasks.spawn((self.run_job)(key.clone(), job));
+                    let job = rewrites::measured((self.run_job)(key.clone(), job));
+                    let task = self.tasks.spawn(job);
                     *self.tenant_jobs.entry(R::tenant(&key).into()).or_default() += 1;
                     self.keys.insert(task.id(), key);
                 }
@@ -153,24 +158,28 @@ where
         }
     }
 
-    fn finish(&mut self, result: Result<(Id, Result<R::Output, ClientError>), JoinError>) {
+    fn finish(&mut self, result: Result<(Id, Finished<R::Output>), JoinError>) {
         let id = result.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(key) = self.keys.remove(&id) else {
             return;
         };
         self.count_end(&key);
+        let result = result.map(|(_, (result, rewritten_bytes))| {
+            self.queue.count_rewritten(&key, rewritten_bytes, now());
+            result
+        });
         match result {
-            Ok((_, Ok(output))) => {
+            Ok(Ok(output)) => {
                 self.retries.forget(&key);
                 self.reconciler.on_success(&key, output, &mut self.queue, now());
                 self.queue.done(&key, now());
             }
-            Ok((_, Err(error))) if is_expected(&error) => {
+            Ok(Err(error)) if is_expected(&error) => {
                 self.reconciler.on_failure(&key);
                 let delay = self.queue.failed(&key, now());
                 tracing::debug!(?key, %error, ?delay, "write refused; retrying");
             }
-            Ok((_, Err(error))) => self.fail(&key, &error),
+            Ok(Err(error)) => self.fail(&key, &error),
             Err(error) => self.fail(&key, &error),
         }
     }

@@ -5,6 +5,7 @@
 //!   without clock or I/O; the driver waits for changes and runs the jobs as tasks.
 //! - [`events`]: the Event recorder of `client`, and the Events that are written already.
 //! - [`metrics`]: the `workqueue_*` metrics of client-go.
+//! - [`rewrites`]: the bytes of large objects that a job rewrites. The queue pauses their keys.
 //! - [`watches`]: watches that send their events to a reconciler.
 //!
 //! # Example
@@ -35,9 +36,11 @@ mod clock;
 mod driver;
 pub mod events;
 pub mod metrics;
+mod pace;
 pub mod queue;
 mod ready_keys;
 mod reconciler;
+pub mod rewrites;
 pub mod watches;
 
 pub use clock::{now, sleep_until};

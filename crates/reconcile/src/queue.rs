@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::metrics::QueueMetrics;
+use crate::pace::Pace;
 use crate::ready_keys::ReadyKeys;
 
 /// Longest delay of [`Queue::add_after`]: a year. Delays come from objects, such as deadlines of Jobs. The end of a
@@ -51,6 +52,7 @@ pub struct Queue<K> {
     ready: ReadyKeys<K>,
     delayed: BTreeSet<(Instant, K)>,
     in_progress: BTreeSet<(Instant, K)>,
+    pace: Pace<K>,
     metrics: Arc<QueueMetrics>,
 }
 
@@ -78,6 +80,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             ready: ReadyKeys::new(|_| ""),
             delayed: BTreeSet::new(),
             in_progress: BTreeSet::new(),
+            pace: Pace::default(),
             metrics: Arc::default(),
         }
     }
@@ -169,15 +172,36 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     /// Takes the next ready key of a tenant for which `may_run` returns true, as [`Queue::take`]. The keys of other
     /// tenants keep their turns.
     pub(crate) fn take_of(&mut self, may_run: impl Fn(&str) -> bool, now: Instant) -> Option<(K, Instant)> {
-        let key = self.ready.pop(may_run)?;
+        let key = self.pop(may_run, now);
+        self.metrics.set_depth(self.ready.len());
+        let key = key?;
         let entry = self.entries.entry(key.clone()).or_default();
         let added_at = entry.added_at.take().unwrap_or(now);
         entry.started_at = Some(now);
         self.in_progress.insert((now, key.clone()));
-        self.metrics.set_depth(self.ready.len());
         self.metrics
             .work_started(now.saturating_duration_since(added_at), now);
         Some((key, added_at))
+    }
+
+    /// Takes the next ready key that is not held. The held ones before it are delayed.
+    fn pop(&mut self, may_run: impl Fn(&str) -> bool, now: Instant) -> Option<K> {
+        loop {
+            let key = self.ready.pop(&may_run)?;
+            let Some(until) = self.pace.held_until(&key, self.ready.tenant(&key), now) else {
+                return Some(key);
+            };
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.added_at = None;
+            }
+            self.add_at(key, until);
+        }
+    }
+
+    /// Counts the bytes of large objects that the work on a key has rewritten. The key is held for a time that grows with
+    /// them. If its tenant has rewritten many, all keys of the tenant are held.
+    pub fn count_rewritten(&mut self, key: &K, bytes: usize, now: Instant) {
+        self.pace.count(key, self.ready.tenant(key), bytes, now);
     }
 
     /// Ends the work on a key with success and resets its back-off; returns the duration of the work.

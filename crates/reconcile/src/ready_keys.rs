@@ -27,6 +27,11 @@ impl<K> ReadyKeys<K> {
         }
     }
 
+    /// Returns the tenant of a key.
+    pub(crate) fn tenant<'k>(&self, key: &'k K) -> &'k str {
+        (self.tenant_of)(key)
+    }
+
     /// Adds a key as the last one of its tenant.
     pub(crate) fn push(&mut self, key: K) {
         let tenant = (self.tenant_of)(&key);

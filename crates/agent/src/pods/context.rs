@@ -17,6 +17,7 @@ use crate::network::addresses::AddressPool;
 use crate::network::host_ports::{HostPort, HostPortError, HostPorts};
 use crate::network::resolv_conf::ResolvConf;
 use crate::pods::state_directory::StateDirectory;
+use crate::pods::status_pace::StatusPace;
 use crate::resources::cgroups::{CgroupError, Cgroups};
 use crate::settings::Settings;
 
@@ -42,6 +43,8 @@ pub(crate) struct Context {
     pub state: StateDirectory,
     /// Recorder of Events.
     pub events: EventQueue,
+    /// Pace at which the statuses of large Pods are written.
+    pub status_pace: Arc<StatusPace>,
     /// Control groups of Pods. Without them, limits are not enforced.
     pub cgroups: Result<Cgroups, CgroupError>,
     /// Capacity of the node.

@@ -8,5 +8,6 @@ pub(crate) mod pod_removal;
 pub(crate) mod pod_worker;
 pub mod state_directory;
 pub mod status;
+pub(crate) mod status_pace;
 pub(crate) mod status_writer;
 pub(crate) mod sync_loop;

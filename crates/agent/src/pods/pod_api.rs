@@ -21,7 +21,15 @@ pub(crate) fn path(key: &ObjectKey) -> String {
     format!("{}/{}", Pod::collection(Some(&key.namespace)), key.name)
 }
 
-/// Patches the status of the Pod at `path`. Returns the resulting resourceVersion, or 0 if the response has none.
+/// Pod after a write of its status.
+pub(crate) struct PatchedPod {
+    /// The resourceVersion, or 0 if the response has none.
+    pub version: u64,
+    /// Size of the Pod.
+    pub bytes: usize,
+}
+
+/// Patches the status of the Pod at `path`.
 ///
 /// # Errors
 /// Errors of the request. A Pod with another UID is a conflict.
@@ -30,7 +38,7 @@ pub(crate) async fn patch_status(
     path: &str,
     uid: &str,
     status: &Value,
-) -> Result<u64, ClientError> {
+) -> Result<PatchedPod, ClientError> {
     // The UID makes the server reject the patch if another Pod has the name now.
     let mut body = json!({"metadata": {"uid": uid}, "status": status});
     for list in ["hostIPs", "podIPs"] {
@@ -39,16 +47,21 @@ pub(crate) async fn patch_status(
             addresses.insert(0, json!({"$patch": "replace"}));
         }
     }
-    let patched = client
-        .request(
-            Method::PATCH,
-            &format!("{path}/status"),
-            STRATEGIC_PATCH,
-            Some(&body),
-        )
+    let path = format!("{path}/status");
+    let malformed = |source| ClientError::Decode {
+        path: path.clone(),
+        source,
+    };
+    let body = serde_json::to_vec(&body).map_err(malformed)?;
+    let response = client
+        .send(Method::PATCH, &path, STRATEGIC_PATCH, body.into())
         .await?;
+    let patched: Value = serde_json::from_slice(&response).map_err(malformed)?;
     let version = patched["metadata"]["resourceVersion"].as_str();
-    Ok(version.and_then(|text| text.parse().ok()).unwrap_or(0))
+    Ok(PatchedPod {
+        version: version.and_then(|text| text.parse().ok()).unwrap_or(0),
+        bytes: response.len(),
+    })
 }
 
 /// Deletes a Pod without a grace period. Succeeds if it does not exist.

@@ -1,7 +1,7 @@
 //! Writer of a Pod's status (kubelet's `status_manager.go`).
 //!
 //! A task writes the latest status and retries until the API server has it. An unreachable API server therefore
-//! delays no container.
+//! delays no container. Statuses of large Pods wait for their turn ([`StatusPace`]).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,10 +11,12 @@ use client::Client;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::object::Pod;
 use crate::pods::pod_api::{self, BACK_OFF_MAX, BACK_OFF_MIN, patch_status};
 use crate::pods::status;
+use crate::pods::status_pace::StatusPace;
 
 /// Delay before an overwritten status is written again. Meanwhile controllers act upon the status of the other
 /// client, for example on a Pod that a client marks as failed. A kubelet repairs the status every ten seconds.
@@ -46,11 +48,17 @@ struct WrittenStatus {
 
 impl StatusWriter {
     /// Starts the task, without a status.
-    pub(crate) fn start(client: Client, key: &ObjectKey, uid: &str) -> Self {
+    pub(crate) fn start(client: Client, key: &ObjectKey, uid: &str, pace: Arc<StatusPace>) -> Self {
         let (latest, receiver) = watch::channel(LatestStatus::default());
         let written = Arc::<Mutex<WrittenStatus>>::default();
         let (path, uid) = (pod_api::path(key), uid.to_owned());
-        let task = tokio::spawn(write_latest(client, path, uid, receiver, Arc::clone(&written)));
+        let turns = Turns {
+            pace,
+            namespace: key.namespace.to_string(),
+            pod_bytes: 0,
+        };
+        let writing = write_latest(client, path, uid, receiver, Arc::clone(&written), turns);
+        let task = tokio::spawn(writing);
         Self {
             latest,
             written,
@@ -105,6 +113,32 @@ impl StatusWriter {
     }
 }
 
+/// Turns of one Pod to write its status.
+struct Turns {
+    pace: Arc<StatusPace>,
+    namespace: String,
+    /// Size of the Pod after the last write; 0 before the first one.
+    pod_bytes: usize,
+}
+
+impl Turns {
+    /// Waits for the next turn. Returns true if it has waited. The last status of a Pod does not wait, because the deletion of
+    /// the Pod follows.
+    async fn wait(&self, receiver: &mut watch::Receiver<LatestStatus>) -> bool {
+        let now = Instant::now();
+        let turn = self.pace.reserve(&self.namespace, self.pod_bytes, now);
+        if turn <= now {
+            return false;
+        }
+        let ended = async { while receiver.changed().await.is_ok() {} };
+        tokio::select! {
+            () = tokio::time::sleep_until(turn) => {}
+            () = ended => {}
+        }
+        true
+    }
+}
+
 /// Writes each status with retries. Ends with the writer, or when the Pod no longer exists.
 async fn write_latest(
     client: Client,
@@ -112,6 +146,7 @@ async fn write_latest(
     uid: String,
     mut receiver: watch::Receiver<LatestStatus>,
     written: Arc<Mutex<WrittenStatus>>,
+    mut turns: Turns,
 ) {
     let mut delay = BACK_OFF_MIN;
     loop {
@@ -124,10 +159,16 @@ async fn write_latest(
         if is_repair && let Ok(Ok(())) = tokio::time::timeout(REPAIR_DELAY, receiver.changed()).await {
             latest = receiver.borrow_and_update().clone();
         }
+        let has_changed = lock(&written).latest != latest;
+        if has_changed && turns.wait(&mut receiver).await {
+            latest = receiver.borrow_and_update().clone();
+        }
         let is_new = lock(&written).latest != latest;
         if let (true, Some(status)) = (is_new, &latest.status) {
             match patch_status(&client, &path, &uid, status).await {
-                Ok(version) => {
+                Ok(pod) => {
+                    turns.pod_bytes = pod.bytes;
+                    let version = pod.version;
                     *lock(&written) = WrittenStatus { latest, version };
                     delay = BACK_OFF_MIN;
                 }
@@ -150,3 +191,6 @@ async fn write_latest(
 fn lock(written: &Mutex<WrittenStatus>) -> MutexGuard<'_, WrittenStatus> {
     written.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

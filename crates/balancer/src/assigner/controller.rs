@@ -10,6 +10,7 @@ use client::election::RequestCompletion;
 use client::events::EventRecorder;
 use client::{Client, ClientError, Event, Query, WallClock, watch};
 use reconcile::queue::{BackOff, Queue};
+use reconcile::rewrites;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -142,7 +143,8 @@ struct Controller {
     unsynced: usize,
     state: AssignerState,
     queue: Queue<WorkItem>,
-    tasks: JoinSet<Written>,
+    /// Writes in flight. Each returns its result, and the bytes of the large objects that it has rewritten.
+    tasks: JoinSet<(Written, usize)>,
     in_flight: HashMap<Id, InFlight>,
     writer: StatusWriter,
     concurrent_writes: usize,
@@ -376,10 +378,10 @@ impl Controller {
             .iter()
             .any(|event| event.reason == "UpdatedLoadBalancer");
         let writer = self.writer.clone();
-        let task = self.tasks.spawn(async move {
+        let task = self.tasks.spawn(rewrites::measured(async move {
             let outcome = writer.write_update(service, update).await;
             Written::Service(outcome.map(|service| service.map(Box::new)))
-        });
+        }));
         let in_flight = InFlight {
             item: WorkItem::Service(key.clone()),
             since: now(),
@@ -395,9 +397,9 @@ impl Controller {
             return false;
         };
         let writer = self.writer.clone();
-        let task = self
-            .tasks
-            .spawn(async move { Written::Pool(writer.write_pool(&update).await) });
+        let task = self.tasks.spawn(rewrites::measured(async move {
+            Written::Pool(writer.write_pool(&update).await)
+        }));
         let in_flight = InFlight {
             item: WorkItem::Pool(name.to_owned()),
             since: now(),
@@ -407,7 +409,7 @@ impl Controller {
         true
     }
 
-    fn finish(&mut self, outcome: Result<(Id, Written), JoinError>) {
+    fn finish(&mut self, outcome: Result<(Id, (Written, usize)), JoinError>) {
         let (id, outcome) = match outcome {
             Ok((id, written)) => (id, Ok(written)),
             Err(error) => (error.id(), Err(error)),
@@ -416,6 +418,10 @@ impl Controller {
             return;
         };
         let item = in_flight.item;
+        let outcome = outcome.map(|(written, rewritten_bytes)| {
+            self.queue.count_rewritten(&item, rewritten_bytes, now());
+            written
+        });
         let failure: Option<String> = match outcome {
             Ok(Written::Service(Ok(written))) => {
                 self.metrics.synced();

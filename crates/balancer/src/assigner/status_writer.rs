@@ -5,6 +5,7 @@ use client::events::{EventRecorder, EventText};
 use client::{Client, ClientError, MERGE_PATCH, STRATEGIC_PATCH, WallClock};
 use http::Method;
 use jiff::Timestamp;
+use reconcile::rewrites;
 use serde_json::{Value, json};
 
 use super::{
@@ -118,14 +119,14 @@ impl StatusWriter {
     ) -> Result<Service, ClientError> {
         patch["metadata"]["uid"] = json!(service.metadata.uid);
         patch["metadata"]["resourceVersion"] = json!(service.metadata.resource_version);
-        let response = self
-            .client
-            .request(Method::PATCH, path, kind, Some(&patch))
-            .await?;
-        serde_json::from_value(response).map_err(|source| ClientError::Decode {
+        let malformed = |source| ClientError::Decode {
             path: path.to_owned(),
             source,
-        })
+        };
+        let body = serde_json::to_vec(&patch).map_err(malformed)?;
+        let response = self.client.send(Method::PATCH, path, kind, body.into()).await?;
+        rewrites::count(response.len());
+        serde_json::from_slice(&response).map_err(malformed)
     }
 
     /// Records Events about a Service.

@@ -1,12 +1,11 @@
 //! Execution of writes of probe results to EndpointSlices.
 
 use api::object::{EndpointSlice, ObjectKey, Resource, Service};
-use client::{ClientError, MERGE_PATCH};
-use http::Method;
+use client::ClientError;
 use reconcile::events::{EventBatch, EventText, ObjectReference};
 use serde_json::json;
 
-use crate::api_requests::decode;
+use crate::api_requests::merge;
 use crate::environment::Environment;
 use crate::selection::Controller;
 
@@ -27,12 +26,8 @@ pub(super) async fn execute(
         "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
         "endpoints": slice.endpoints,
     });
-    let response = environment
-        .client
-        .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
-        .await;
-    let written = match response {
-        Ok(response) => decode(path, response)?,
+    let written = match merge(&environment.client, path, &patch).await {
+        Ok(written) => written,
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error),
     };

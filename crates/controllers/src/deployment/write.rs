@@ -1,7 +1,7 @@
 //! Writes of Deployments and their ReplicaSets.
 
 use api::object::{Deployment, ObjectKey, ReplicaSet, Resource};
-use client::{Client, ClientError, JSON, MERGE_PATCH};
+use client::{Client, ClientError, JSON};
 use http::Method;
 use reconcile::events::EventText;
 use serde_json::json;
@@ -11,7 +11,7 @@ use super::naming::has_template;
 use super::reconcile::{Inputs, OldPodsState, Step, reconcile};
 use super::rollout::{NewReplicaSet, ReplicaSetChange};
 use super::status::{StatusUpdate, status_after_creation};
-use crate::api_requests::{decode, delete, list, patch_status, path_of, read, status_message};
+use crate::api_requests::{decode, delete, list, merge, patch_status, path_of, read, status_message};
 use crate::environment::Environment;
 use crate::owned_objects::read_selector;
 use crate::owner_cache::{self, read_current, write_owner_changes};
@@ -222,11 +222,7 @@ async fn patch_replica_set(
     if let Some(seconds) = min_ready_seconds {
         patch["spec"]["minReadySeconds"] = seconds.into();
     }
-    let path = path_of::<ReplicaSet>(&meta.key());
-    let client = &environment.client;
-    let response = client
-        .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
-        .await?;
+    let set = merge(&environment.client, path_of::<ReplicaSet>(&meta.key()), &patch).await?;
     if let Some((before, after)) = replicas {
         let direction = if after > before { "up" } else { "down" };
         let message = format!(
@@ -239,7 +235,7 @@ async fn patch_replica_set(
             .record(Controller::Deployment.name(), deployment, vec![finding])
             .await;
     }
-    decode(path, response)
+    Ok(set)
 }
 
 /// Returns true if all Pods of old templates have ended. Pods of the newest template have the label `hash`.

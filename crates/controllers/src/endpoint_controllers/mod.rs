@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::election::RequestCompletion;
-use reconcile::{now, sleep_until};
+use reconcile::{now, rewrites, sleep_until};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::environment::Environment;
@@ -79,7 +79,8 @@ struct Driver {
     environment: Environment,
     watches: Watches,
     reconciler: EndpointReconciler,
-    tasks: JoinSet<FinishedJob>,
+    /// Running jobs. Each returns its result, and the bytes of the large objects that it has rewritten.
+    tasks: JoinSet<(FinishedJob, usize)>,
     /// The work of each task, for tasks that panic.
     works: HashMap<Id, Work>,
     events: JoinSet<()>,
@@ -153,14 +154,17 @@ impl Driver {
 
     fn spawn(&mut self, job: Job) {
         let work = job.work.clone();
-        let task = self.tasks.spawn(execute(self.environment.clone(), job));
+        let execution = execute(self.environment.clone(), job);
+        let task = self.tasks.spawn(rewrites::measured(execution));
         self.works.insert(task.id(), work);
     }
 
-    fn finish(&mut self, result: Result<(Id, FinishedJob), JoinError>) {
+    fn finish(&mut self, result: Result<(Id, (FinishedJob, usize)), JoinError>) {
         let finished = match result {
-            Ok((id, finished)) => {
+            Ok((id, (finished, rewritten_bytes))) => {
                 self.works.remove(&id);
+                let queues = &mut self.reconciler.queues;
+                queues.count_rewritten(&finished.work, rewritten_bytes, now());
                 finished
             }
             Err(error) => {

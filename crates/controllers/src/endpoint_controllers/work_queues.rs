@@ -64,6 +64,13 @@ impl WorkQueues {
         })
     }
 
+    /// Counts the bytes of large objects that work has rewritten. The work is held for a time that grows with them.
+    pub(super) fn count_rewritten(&mut self, work: &Work, bytes: usize, now: Instant) {
+        if let Some(queue) = self.of(work) {
+            queue.queue.count_rewritten(work, bytes, now);
+        }
+    }
+
     /// Ends work with success; returns its duration.
     pub(super) fn done(&mut self, work: &Work, now: Instant) -> Duration {
         self.of(work)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::multicluster::{SERVICE_NAME_LABEL, SOURCE_CLUSTER_LABEL};
 use api::object::{EndpointSlice, ObjectKey, Resource, Service, ServiceExport, ServiceImport};
-use client::{Client, ClientError, JSON, MERGE_PATCH, WallClock};
+use client::{Client, ClientError, JSON, WallClock};
 use http::Method;
 use serde_json::Value;
 
@@ -182,10 +182,7 @@ async fn patch<T: Resource>(
     change: &Value,
 ) -> Result<T, ClientError> {
     let path = format!("{}{subresource}", path_of::<T>(key));
-    let response = client
-        .request(Method::PATCH, &path, MERGE_PATCH, Some(change))
-        .await?;
-    decode(path, response)
+    api_requests::merge(client, path, change).await
 }
 
 #[cfg(test)]

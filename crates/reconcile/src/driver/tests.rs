@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, watch};
 use super::{is_expected, run};
 use crate::queue::Queue;
 use crate::reconciler::{Action, Reconciler};
+use crate::rewrites;
 
 /// Reports each key that it reconciles, and requeues the key with an endless delay.
 struct EndlesslyDelayingReconciler(mpsc::UnboundedSender<&'static str>);
@@ -180,6 +181,77 @@ async fn slow_jobs_of_one_tenant_leave_jobs_to_others() {
     let mut rest = [keys.recv().await.unwrap(), keys.recv().await.unwrap()];
     rest.sort();
     assert_eq!(rest, ["a3", "a4"]);
+}
+
+/// Runs jobs for all keys again and again. The tenant is the first letter.
+struct Restless;
+
+impl Reconciler for Restless {
+    type Change = String;
+    type Key = String;
+    type Job = ();
+    type Output = ();
+    const CONCURRENT_JOBS_MAX: usize = 2;
+
+    fn tenant(key: &String) -> &str {
+        &key[..1]
+    }
+
+    fn apply_change(&mut self, key: String, queue: &mut Queue<String>, now: Instant) {
+        queue.add(key, now);
+    }
+
+    fn is_synced(&self) -> bool {
+        true
+    }
+
+    fn reconcile(&mut self, _: &String, _: Instant) -> Action<()> {
+        Action::Run(())
+    }
+
+    fn on_success(&mut self, key: &String, (): (), queue: &mut Queue<String>, now: Instant) {
+        queue.add(key.clone(), now);
+    }
+}
+
+/// Returns the keys of the jobs of a minute. Each job takes 100 ms and rewrites an object of this size.
+async fn jobs_of_a_minute(keys: &[&str], object_bytes: fn(&str) -> usize) -> Vec<String> {
+    let (changes, received) = mpsc::channel(keys.len());
+    for key in keys {
+        changes.send((*key).to_owned()).await.unwrap();
+    }
+    let (ended, mut jobs) = mpsc::unbounded_channel();
+    let run_job = move |key: String, ()| {
+        let ended = ended.clone();
+        async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            rewrites::count(object_bytes(&key));
+            ended.send(key).unwrap();
+            Ok(())
+        }
+    };
+    let minute = tokio::time::sleep(Duration::from_secs(60));
+    run(Restless, received, Arc::default(), run_job, minute).await;
+    std::iter::from_fn(|| jobs.try_recv().ok()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_object_is_rewritten_less_often_than_a_small_one() {
+    let jobs = jobs_of_a_minute(&["a", "b"], |key| if key == "a" { 1 << 20 } else { 10_000 }).await;
+    let large = jobs.iter().filter(|key| *key == "a").count();
+    // A job of a megabyte is followed by a pause of four seconds.
+    assert!((14..=15).contains(&large), "{large}");
+    assert!(jobs.len() - large > 500, "{}", jobs.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_large_objects_of_a_tenant_are_rewritten_at_the_rate_of_one() {
+    let keys = ["a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9", "b"];
+    let jobs = jobs_of_a_minute(&keys, |key| if key == "b" { 10_000 } else { 1 << 20 }).await;
+    let large = jobs.iter().filter(|key| *key != "b").count();
+    // A burst of 4 MiB, 15 MiB in the minute, and the jobs that began together.
+    assert!((18..=21).contains(&large), "{large}");
+    assert!(jobs.len() - large > 500, "{}", jobs.len());
 }
 
 #[test]

@@ -110,3 +110,26 @@ fn tenants_take_turns_and_keep_the_order_of_their_keys() {
     queue.done(&"c2", now);
     assert!(queue.is_empty());
 }
+
+#[test]
+fn key_whose_work_rewrote_a_large_object_is_held() {
+    let mut queue = Queue::default();
+    let start = Instant::now();
+    queue.add("a", start);
+    queue.take(start);
+    queue.count_rewritten(&"a", 1 << 20, start);
+    queue.add("a", start);
+    queue.done(&"a", start);
+    queue.add("b", start);
+    assert_eq!(taken(&mut queue, start), Some("b"));
+    queue.done(&"b", start);
+    assert_eq!(taken(&mut queue, start), None);
+    assert!(queue.add("a", start), "a changes while it is held");
+    assert_eq!(taken(&mut queue, start), None);
+    let later = start + Duration::from_secs(4);
+    assert_eq!(queue.next_wake(), Some(later));
+    queue.wake(later);
+    assert_eq!(taken(&mut queue, later), Some("a"));
+    queue.done(&"a", later);
+    assert!(queue.is_empty() && queue.entries.is_empty());
+}

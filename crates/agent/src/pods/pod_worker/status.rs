@@ -1,6 +1,7 @@
 //! Status of a Pod: computed from its containers, written to the API, repaired if another client overwrites it.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::object::{ObjectKey, PodCondition};
@@ -31,11 +32,12 @@ impl PodStatus {
     /// Starts the writer. Times come from the current status of the Pod, if it has one.
     pub(super) fn new(context: &PodContext, mirror: Option<MirrorPod>, now: Timestamp) -> Self {
         let (client, pod) = (context.agent.client.clone(), &context.pod);
+        let pace = Arc::clone(&context.agent.status_pace);
         let start_time = pod.status.start_time.as_ref();
         Self {
             writer: match mirror {
                 Some(mirror) => mirror.start(client, &context.key),
-                None => StatusWriter::start(client, &context.key, &pod.metadata.uid),
+                None => StatusWriter::start(client, &context.key, &pod.metadata.uid, pace),
             },
             start_time: start_time.and_then(|time| time.parse().ok()).unwrap_or(now),
             conditions: pod.status.conditions.clone(),

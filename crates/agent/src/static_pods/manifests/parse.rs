@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::field::{FieldError, FieldErrors};
 use api::kind::{self, Kind};
 use api::pod::{default_pod_on_write, prepare_pod_create, validate_pod};
-use api::tree::{child, items, text};
+use api::tree::{child, clear, items, text};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -140,6 +140,8 @@ impl Position<'_> {
         }
         let mut mirror = object.clone();
         mirror["metadata"]["annotations"][MIRROR] = hash.as_str().into();
+        // The API server refuses finalizers of nodes.
+        clear(&mut mirror["metadata"], "finalizers");
         // Only the manifest ends the Pod.
         mirror["spec"]["tolerations"] = json!([{"operator": "Exists", "effect": "NoExecute"}]);
         object["metadata"]["uid"] = hash.into();

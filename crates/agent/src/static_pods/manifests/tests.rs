@@ -27,6 +27,13 @@ fn static_pod_has_name_and_annotations_of_its_node() {
 }
 
 #[test]
+fn mirror_pod_has_no_finalizers() {
+    let pods = pods(&WEB.replace("{name: web,", "{name: web, finalizers: [example.com/hold],")).unwrap();
+    let metadata = &pods[0].mirror["metadata"];
+    assert!(metadata.get("finalizers").is_none() && metadata["labels"]["app"] == "web");
+}
+
+#[test]
 fn parses_yaml_documents_json_and_lists() {
     let both = format!("{WEB}\n---\n{}\n---\n", WEB.replace("name: web,", "name: other,"));
     let names = |text: &str| -> Vec<String> {

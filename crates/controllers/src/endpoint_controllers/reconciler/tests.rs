@@ -106,6 +106,23 @@ fn key_has_one_job_at_a_time_and_its_result_is_applied_before_the_next() {
 }
 
 #[test]
+fn work_that_rewrote_a_large_object_is_held() {
+    let (mut reconciler, now) = endpointslice_reconciler();
+    let job = only(reconciler.start_jobs(now));
+    let slice = created(&job, 5);
+    reconciler.queues.count_rewritten(&job.work, 1 << 20, now);
+    done(&mut reconciler, job, written(&slice), now);
+    let mut changed = service();
+    changed.metadata.labels.insert("new".into(), "label".into());
+    reconciler.apply_change(Change::Service(arrival(Event::Applied(changed), 0)), now);
+    assert!(reconciler.start_jobs(now).is_empty());
+    let later = reconciler.next_wake().expect("an end of the pause");
+    assert!(later > now + Duration::from_secs(1));
+    let job = only(reconciler.start_jobs(later));
+    assert!(matches!(job.kind, JobKind::WriteSlices { .. }), "{job:?}");
+}
+
+#[test]
 fn failed_write_is_followed_by_a_read_before_the_next_write() {
     let (mut reconciler, now) = endpointslice_reconciler();
     let job = only(reconciler.start_jobs(now));
