@@ -14,7 +14,10 @@ mod tests;
 /// Bytes of large objects that the work on one key rewrites in a second, and the work on all keys of one tenant. The API
 /// server permits users as much in a namespace.
 const BYTES_PER_SECOND: u64 = 256 << 10;
-/// Bytes of large objects of one tenant that are rewritten at once.
+/// Bytes of large objects of one tenant that are rewritten without pauses of their keys: a few changes of the Endpoints of a
+/// large Service reach clients at once.
+const UNPACED_BYTES: u64 = 2 << 20;
+/// Bytes of large objects of one tenant that are rewritten at once. Beyond them, all keys of the tenant are held.
 const TENANT_BURST_BYTES: u64 = 4 << 20;
 /// Longest pause after one job, which may rewrite hundreds of objects.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -52,10 +55,10 @@ impl<K: Clone + Eq + Hash> Pace<K> {
 
     /// Returns the time before which no work on a key begins; `None` if it may begin now.
     pub(crate) fn held_until(&self, key: &K, tenant: &str, now: Instant) -> Option<Instant> {
-        let burst = duration_of(TENANT_BURST_BYTES);
-        let permitted_at = self.tenants.get(tenant);
-        let of_tenant = permitted_at.and_then(|permitted_at| permitted_at.checked_sub(burst));
-        let of_key = self.keys.get(key).copied();
+        let permitted_at = *self.tenants.get(tenant)?;
+        let exceeds = |bytes| permitted_at > now + duration_of(bytes);
+        let of_key = self.keys.get(key).copied().filter(|_| exceeds(UNPACED_BYTES));
+        let of_tenant = permitted_at.checked_sub(duration_of(TENANT_BURST_BYTES));
         of_key.max(of_tenant).filter(|until| *until > now)
     }
 }

@@ -10,12 +10,14 @@ fn seconds(number: u64) -> Duration {
 fn pause_of_a_key_grows_with_its_object() {
     let (mut pace, now) = (Pace::default(), Instant::now());
     pace.count(&"small", "a", 0, now);
+    pace.count(&"large", "a", 2 * MIB, now);
+    assert_eq!(pace.held_until(&"large", "a", now), None, "without a pause");
     pace.count(&"large", "a", MIB, now);
     assert_eq!(pace.held_until(&"small", "a", now), None);
     assert_eq!(pace.held_until(&"large", "a", now), Some(now + seconds(4)));
     assert_eq!(pace.held_until(&"large", "a", now + seconds(4)), None);
-    pace.count(&"large", "a", usize::MAX, now);
-    assert_eq!(pace.held_until(&"large", "b", now), Some(now + PAUSE_MAX));
+    pace.count(&"largest", "b", usize::MAX, now);
+    assert_eq!(pace.held_until(&"largest", "b", now), Some(now + PAUSE_MAX));
 }
 
 #[test]

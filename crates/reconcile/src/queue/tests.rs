@@ -117,7 +117,7 @@ fn key_whose_work_rewrote_a_large_object_is_held() {
     let start = Instant::now();
     queue.add("a", start);
     queue.take(start);
-    queue.count_rewritten(&"a", 1 << 20, start);
+    queue.count_rewritten(&"a", 3 << 20, start);
     queue.add("a", start);
     queue.done(&"a", start);
     queue.add("b", start);
@@ -126,7 +126,7 @@ fn key_whose_work_rewrote_a_large_object_is_held() {
     assert_eq!(taken(&mut queue, start), None);
     assert!(queue.add("a", start), "a changes while it is held");
     assert_eq!(taken(&mut queue, start), None);
-    let later = start + Duration::from_secs(4);
+    let later = start + Duration::from_secs(12);
     assert_eq!(queue.next_wake(), Some(later));
     queue.wake(later);
     assert_eq!(taken(&mut queue, later), Some("a"));

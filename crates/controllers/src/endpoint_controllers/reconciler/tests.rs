@@ -110,7 +110,7 @@ fn work_that_rewrote_a_large_object_is_held() {
     let (mut reconciler, now) = endpointslice_reconciler();
     let job = only(reconciler.start_jobs(now));
     let slice = created(&job, 5);
-    reconciler.queues.count_rewritten(&job.work, 1 << 20, now);
+    reconciler.queues.count_rewritten(&job.work, 3 << 20, now);
     done(&mut reconciler, job, written(&slice), now);
     let mut changed = service();
     changed.metadata.labels.insert("new".into(), "label".into());
