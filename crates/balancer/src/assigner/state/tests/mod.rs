@@ -110,7 +110,7 @@ impl Fixture {
         pool_two_tier::record(&mut service.metadata.annotations, update);
         if update.removes_finalizer {
             finalizers.retain(|name| name != FINALIZER);
-            if service.metadata.deletion_timestamp.is_some() {
+            if finalizers.is_empty() && service.metadata.deletion_timestamp.is_some() {
                 return None;
             }
         }
@@ -235,6 +235,23 @@ fn deletion_releases_the_address_for_waiting_services() {
     assert!(fixture.state.service(&ObjectKey::new("default", "a")).is_none());
     assert_eq!(fixture.addresses("b"), ["192.0.2.1"]);
     assert_eq!(fixture.reasons(), [&DELETED[..], &ASSIGNED].concat());
+}
+
+/// Nodes serve the addresses in the status of a Service until the Service is gone.
+#[test]
+fn deleted_service_that_a_finalizer_keeps_loses_its_address() {
+    let mut fixture = Fixture::with_pool(&["192.0.2.1/32"]);
+    let mut kept = load_balancer("a", json!({}));
+    kept.metadata.finalizers.push("example.com/kept".to_owned());
+    fixture.apply(kept);
+    assert_eq!(fixture.addresses("a"), ["192.0.2.1"]);
+    fixture.apply(load_balancer("b", json!({})));
+    let mut going = fixture.service("a");
+    going.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".to_owned());
+    fixture.apply(going);
+    assert_eq!(fixture.service("a").metadata.finalizers, ["example.com/kept"]);
+    assert_eq!(fixture.addresses("a"), [""; 0]);
+    assert_eq!(fixture.addresses("b"), ["192.0.2.1"]);
 }
 
 /// CCM-03: another type.
