@@ -186,10 +186,13 @@ pub(super) fn clean_up(service: &Service) -> Option<ServiceUpdate> {
 /// Returns true if the assigner has given the Service no address: those in its status are of another controller, such
 /// as MetalLB.
 fn is_of_another_controller(service: &Service) -> bool {
+    !has_finalizer(service) && !has_assigned_addresses(service)
+}
+
+/// Returns true if the addresses in the status are those that the assigner has given.
+pub(super) fn has_assigned_addresses(service: &Service) -> bool {
     let mut conditions = service.status.conditions.iter();
-    let is_assigned =
-        conditions.any(|condition| condition.kind == ASSIGNED_CONDITION && condition.status == "True");
-    !has_finalizer(service) && !is_assigned
+    conditions.any(|condition| condition.kind == ASSIGNED_CONDITION && condition.status == "True")
 }
 
 /// Returns true if the condition of the status has the result of the assignment.
