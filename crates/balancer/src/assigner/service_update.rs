@@ -9,7 +9,7 @@ use super::findings::Findings;
 use super::state::{addresses_of, has_finalizer};
 use super::{
     ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, ASSIGNED_CONDITION, Assignment, CONDITIONS, FINALIZER,
-    IngressMode, ServiceUpdate, StatusChange,
+    IngressMode, NODE_ADDRESSES_REASON, ServiceUpdate, StatusChange,
 };
 use crate::metallb::POOL_ANNOTATION;
 use crate::two_tier::POOL_TWO_TIER_ANNOTATION;
@@ -193,6 +193,14 @@ fn is_of_another_controller(service: &Service) -> bool {
 pub(super) fn has_assigned_addresses(service: &Service) -> bool {
     let mut conditions = service.status.conditions.iter();
     conditions.any(|condition| condition.kind == ASSIGNED_CONDITION && condition.status == "True")
+}
+
+/// Returns true if the addresses that the assigner has given are those of nodes.
+pub(super) fn has_node_addresses(service: &Service) -> bool {
+    let mut conditions = service.status.conditions.iter();
+    let is_of_nodes = conditions
+        .any(|condition| condition.kind == ASSIGNED_CONDITION && condition.reason == NODE_ADDRESSES_REASON);
+    is_of_nodes && has_assigned_addresses(service)
 }
 
 /// Returns true if the condition of the status has the result of the assignment.

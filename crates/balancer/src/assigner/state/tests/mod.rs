@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::assigner::service_update::condition_message;
 use crate::assigner::{
-    ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, EXCLUDE_LABEL, IngressMode, ServiceUpdate, StatusChange,
+    ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, EXCLUDE_LABEL, IngressMode, NODE_ADDRESSES_REASON,
+    ServiceUpdate, StatusChange,
 };
 use crate::edge_report::PortFault;
 use crate::metallb::{POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
@@ -135,7 +136,10 @@ impl Fixture {
                     ..Condition::default()
                 };
                 let failure = &assignment.failure;
-                let assigned = condition(ASSIGNED_CONDITION, failure.is_empty(), failure);
+                let mut assigned = condition(ASSIGNED_CONDITION, failure.is_empty(), failure);
+                if assignment.is_of_nodes {
+                    NODE_ADDRESSES_REASON.clone_into(&mut assigned.reason);
+                }
                 service.status.conditions = vec![assigned];
                 if !assignment.findings.is_empty() {
                     let findings = condition(ANNOTATIONS_CONDITION, false, &assignment.findings);

@@ -116,6 +116,29 @@ fn restart_keeps_ports_of_nodes() {
     assert_eq!(after.reasons(), [""; 0]);
 }
 
+/// The waiting Service is the first one by name, and its user writes the annotation of the assigner.
+#[test]
+fn restart_gives_ports_of_nodes_to_no_service_that_waits() {
+    let mut before = fixture();
+    before.apply(on_port("b", 80, json!({})));
+    before.apply(on_port("a", 80, json!({})));
+    let mut after = Fixture::new();
+    after.apply(annotated(before.service("a"), &[(POOL_ANNOTATION, "nodes")]));
+    after.apply(before.service("b"));
+    for number in [1, 2] {
+        after.state.apply_node(&node(
+            &format!("node-{number}"),
+            &format!("10.0.0.{number}"),
+            true,
+        ));
+    }
+    let pool = json!({"metadata": {"name": "nodes"}, "spec": {"nodeAddresses": {"type": "InternalIP"}}});
+    after.state.apply_pool(read(pool));
+    after.initialize();
+    assert_eq!(after.addresses("b"), ["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(after.addresses("a"), [""; 0]);
+}
+
 #[test]
 fn policy_local_lists_only_nodes_with_endpoints() {
     let mut fixture = fixture();
