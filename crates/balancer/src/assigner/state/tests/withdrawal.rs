@@ -59,3 +59,28 @@ fn withdraws_the_address_when_a_restriction_becomes_invalid() {
     fixture.apply(corrected);
     assert_eq!(fixture.addresses("a"), ["192.0.2.0"]);
 }
+
+/// The changed Service is the first one by name.
+#[test]
+fn restart_withdraws_an_address_from_the_service_that_stops_sharing_it() {
+    const KEY: &str = "portolan.dev/allow-shared-ip";
+    let shared = |name: &str, port: u16| {
+        let ports = json!({"ports": [{"port": port, "protocol": "TCP"}]});
+        annotated(load_balancer(name, ports), &[(KEY, "k")])
+    };
+    let mut before = Fixture::with_pool(&["192.0.2.0/24"]);
+    before.apply(shared("a", 80));
+    before.apply(shared("b", 443));
+    assert_eq!(before.addresses("b"), before.addresses("a"));
+    let mut changed = before.service("a");
+    changed.metadata.annotations.remove(KEY);
+    changed.metadata.resource_version = "1000".to_owned();
+    let mut after = Fixture::new();
+    after.version = 1_000;
+    after.state.apply_service(changed);
+    after.state.apply_service(before.service("b"));
+    after.pool("p", &["192.0.2.0/24"], json!({}));
+    after.initialize();
+    assert_eq!(after.addresses("b"), ["192.0.2.0"]);
+    assert_eq!(after.addresses("a"), ["192.0.2.1"]);
+}
