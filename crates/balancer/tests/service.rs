@@ -55,6 +55,13 @@ impl Cluster {
             .expect("object created");
     }
 
+    async fn merge(&self, path: &str, patch: Value) {
+        self.admin
+            .request(Method::PATCH, path, MERGE_PATCH, Some(&patch))
+            .await
+            .expect("object patched");
+    }
+
     /// Waits until an object satisfies a condition.
     async fn wait_for(&self, path: &str, condition: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
@@ -174,6 +181,41 @@ async fn assigns_and_releases_addresses() {
     cluster
         .wait_for_events(&["DeletingLoadBalancer", "DeletedLoadBalancer"])
         .await;
+}
+
+/// The condition with the reason does not fit into the Service. The address is free, and nodes serve the addresses in
+/// the status.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn service_of_maximum_size_loses_its_address() {
+    const SERVICE_BYTES_MAX: usize = 3 << 19;
+    const REQUEST: &str = "portolan.dev/load-balancer-ips";
+    let cluster = start().await;
+    let pool = json!({
+        "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "p"},
+        "spec": {"addresses": ["192.0.2.1/32"]},
+    });
+    cluster.create(POOLS, pool).await;
+    cluster.create(SERVICES, service("a")).await;
+    let path = format!("{SERVICES}/a");
+    let has_address = |service: &Value| service["status"]["loadBalancer"]["ingress"][0]["ip"] == "192.0.2.1";
+    cluster.wait_for(&path, has_address).await;
+    let labels = (0..15_500).map(|index| (format!("l{index:05}"), json!("v".repeat(63))));
+    let labels: serde_json::Map<String, Value> = labels.collect();
+    cluster
+        .merge(&path, json!({"metadata": {"labels": labels}}))
+        .await;
+    let stored: Value = cluster.admin.get(&path).await.expect("Service");
+    let invalid = "x".repeat(4_000);
+    let padding = SERVICE_BYTES_MAX - stored.to_string().len() - invalid.len() - 1_000;
+    let annotations = json!({REQUEST: invalid, "padding": "p".repeat(padding)});
+    cluster
+        .merge(&path, json!({"metadata": {"annotations": annotations}}))
+        .await;
+    cluster
+        .wait_for(&path, |service| service["status"]["loadBalancer"] == json!({}))
+        .await;
+    cluster.create(SERVICES, service("b")).await;
+    cluster.wait_for(&format!("{SERVICES}/b"), has_address).await;
 }
 
 #[tokio::test]

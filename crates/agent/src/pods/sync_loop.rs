@@ -122,8 +122,8 @@ impl SyncLoop {
             }
         }
         for pod in self.static_pods.startable() {
-            let pods_max = self.context.settings.pods_max;
-            if self.workers.len() >= pods_max {
+            if self.is_full() {
+                let pods_max = self.context.settings.pods_max;
                 tracing::warn!(pod = %pod.key(), pods_max, "static Pod not started; the node is full");
                 continue;
             }
@@ -218,14 +218,26 @@ impl SyncLoop {
                 .reject(&key, &pod, admission::REASON, admission::MESSAGE)
                 .await;
         }
-        let pods_max = self.context.settings.pods_max;
-        if self.workers.len() >= pods_max {
+        if is_new && self.is_full() {
+            let pods_max = self.context.settings.pods_max;
             let message = format!(
                 "Node didn't have enough resource: pods, requested: 1, used: {pods_max}, capacity: {pods_max}"
             );
             return self.reject(&key, &pod, "OutOfpods", &message).await;
         }
         self.start_worker(pod, None);
+    }
+
+    /// Returns true if the node runs as many Pods as it may. Finished Pods, whose workers wait for their deletion, do not count.
+    /// The scheduler does not count them either: it would assign Pods to a node that rejects them.
+    fn is_full(&self) -> bool {
+        let is_active = |state: &DesiredState| match state {
+            DesiredState::Present(pod) => !pod.is_finished(),
+            DesiredState::Removed | DesiredState::AgentShutdown => true,
+        };
+        let workers = self.workers.values();
+        let active = workers.filter(|worker| is_active(&worker.desired.borrow()));
+        active.count() >= self.context.settings.pods_max
     }
 
     /// Returns true if another Pod, which has not ended, has a host port of this Pod.

@@ -61,3 +61,38 @@ async fn allocations_survive_a_restart() {
     let same = service("b", json!({"clusterIP": created["spec"]["clusterIP"]}));
     api.post(SERVICES, &same).await.expect(422);
 }
+
+#[tokio::test]
+async fn update_takes_no_port_of_a_shared_address_from_another_namespace() {
+    const OTHERS: &str = "/api/v1/namespaces/other/services";
+    let api = Api::start().await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
+    api.post("/api/v1/namespaces", &namespace).await.expect(201);
+    let (old, young) = (format!("{SERVICES}/web"), format!("{OTHERS}/web"));
+    let ports = |port: u16| json!({"spec": {"ports": [{"port": port}]}});
+    for (collection, path, port) in [(SERVICES, &old, 80), (OTHERS, &young, 443)] {
+        let balanced = service("web", json!({"type": "LoadBalancer"}));
+        api.post(collection, &balanced).await.expect(201);
+        api.merge(path, &ports(port)).await.expect(200);
+        let status = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}]}});
+        let patch = json!({"status": status});
+        api.merge(&format!("{path}/status"), &patch).await.expect(200);
+    }
+    let refused = api.merge(&old, &ports(443)).await.expect(403);
+    assert_eq!(
+        refused["message"],
+        "services \"web\" is forbidden: ports of its load balancer IP belong to other namespaces, from whose younger Services \
+         this one would take them: 443/TCP; use other ports, or create a new Service"
+    );
+    api.merge(&old, &ports(8080)).await.expect(200);
+    let ranges = json!({"metadata": {"annotations": {"service.portolan.dev/port-ranges": "all"}}});
+    api.merge(&young, &ranges).await.expect(200);
+    api.merge(&old, &ranges).await.expect(403);
+    // The younger Service takes nothing from the older one.
+    api.merge(&young, &ports(8080)).await.expect(200);
+    let without_address = json!({"status": {"loadBalancer": {"ingress": null}}});
+    api.merge(&format!("{young}/status"), &without_address)
+        .await
+        .expect(200);
+    api.merge(&old, &ranges).await.expect(200);
+}

@@ -89,7 +89,8 @@ impl AddressRequest {
 }
 
 /// Returns the condition for sharing the addresses with other Services. MetalLB's rules: the same key, no common port,
-/// and either all nodes take the traffic of both, or both have the same backends.
+/// and either all nodes take the traffic of both, or both have the same backends. Unlike MetalLB's, these are of one
+/// namespace: equal selectors of two namespaces select other Pods.
 ///
 /// # Errors
 /// Annotations with different sharing keys.
@@ -109,7 +110,8 @@ pub(super) fn sharing(service: &Service) -> Result<Sharing, RequestError> {
             .selector
             .iter()
             .map(|(key, value)| format!("{key}={value}"));
-        pairs.collect::<Vec<_>>().join(",")
+        let selector = pairs.collect::<Vec<_>>().join(",");
+        format!("{}/{selector}", service.metadata.namespace)
     });
     Ok(Sharing::new(key.map(|(_, key)| key.to_owned()), ports, backends))
 }

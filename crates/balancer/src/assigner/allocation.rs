@@ -9,7 +9,7 @@ use api::selector::LabelSelector;
 use ipam::pools::{AssignError, Family, FamilyPolicy, Request};
 
 use super::address_request::port_use;
-use super::node_pools::{self, PortConflict};
+use super::node_pools::{self, PortConflict, ServicePort};
 use super::pools::eligible;
 use super::state::{AssignerState, addresses_of, holder_of, service_ports};
 use super::{AddressRequest, IngressMode, RequestError};
@@ -30,6 +30,17 @@ pub(super) enum AssignmentError {
     /// Other Services have the ports of the nodes.
     #[error(transparent)]
     Ports(#[from] PortConflict),
+    /// A component of the cluster listens on the port.
+    #[error(
+        "port {port}/{protocol} of the nodes belongs to a component of the cluster: choose another port, or a pool with \
+         addresses of its own"
+    )]
+    ReservedPort {
+        /// Number of the port.
+        port: u16,
+        /// Protocol of the port.
+        protocol: &'static str,
+    },
     /// No node has an address.
     #[error("no ready node that AddressPool {pool:?} selects has an {address_type} of family {families}")]
     NoNode {
@@ -205,6 +216,15 @@ impl AssignerState {
         if subject.mode == IngressMode::Proxy && !class_service::is_of_class(subject.service) {
             self.node_ports.release(key);
             return Err(AssignmentError::Edge(name.to_owned()));
+        }
+        let is_reserved = |(protocol, port): &ServicePort| {
+            node_pools::is_of_component((*protocol, *port), self.options.api_server_port)
+        };
+        let reserved = service_ports(subject.service).into_iter().find(is_reserved);
+        if let Some((protocol, port)) = reserved {
+            self.node_ports.release(key);
+            let protocol = protocol.as_str();
+            return Err(AssignmentError::ReservedPort { port, protocol });
         }
         let candidates = self.candidates_of_nodes(subject, request, name);
         if candidates.is_empty() {

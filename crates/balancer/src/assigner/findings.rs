@@ -49,13 +49,7 @@ impl Findings {
         let errors = self.errors.iter().map(AnnotationError::to_string);
         let without_effect = Some(&self.without_effect).filter(|text| !text.is_empty());
         let parts: Vec<String> = errors.chain(without_effect.cloned()).collect();
-        let mut text = parts.join("; ");
-        if text.len() > TEXT_BYTES_MAX {
-            let end = (0..=TEXT_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end));
-            text.truncate(end.unwrap_or(0));
-            text.push_str(" …");
-        }
-        text
+        bounded(parts.join("; "))
     }
 
     /// Events about the findings.
@@ -66,4 +60,14 @@ impl Findings {
             .then(|| EventText::normal("AnnotationsWithoutEffect", self.without_effect.as_str()));
         errors.chain(without_effect).collect()
     }
+}
+
+/// Returns a text for the message of a condition, of which the end is omitted if it is too long. Values of annotations
+/// have up to 256 KiB, and the API server does not store a Service above its limit.
+pub(super) fn bounded(mut text: String) -> String {
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text.push_str(" …");
+    }
+    text
 }

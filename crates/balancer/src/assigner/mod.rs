@@ -80,6 +80,8 @@ pub struct Options {
     pub has_edges: bool,
     /// Create a pool with the addresses of nodes if no pool exists when the first Ingress appears.
     pub creates_node_pool: bool,
+    /// Port of the API server on nodes, if it is not the default one. No Service gets it at the addresses of nodes.
+    pub api_server_port: Option<u16>,
     /// Maximum number of concurrent writes (CCM-11).
     pub concurrent_service_syncs: usize,
     /// Metrics of the assigner.
@@ -95,6 +97,7 @@ impl Default for Options {
             ignores_exclude_label: false,
             has_edges: false,
             creates_node_pool: false,
+            api_server_port: None,
             concurrent_service_syncs: CONCURRENT_SERVICE_SYNCS,
             metrics: Arc::default(),
         }

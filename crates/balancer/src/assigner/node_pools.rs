@@ -11,6 +11,32 @@ mod tests;
 /// Maximum number of addresses of one type of a node. A node reports them itself, and each Service of a pool has ports at all.
 const ADDRESSES_MAX: usize = 16;
 
+/// Ports at which components of the cluster listen on nodes by default. The nodes forward the ports of Services before
+/// their programs get the packets.
+const COMPONENT_PORTS: [ServicePort; 14] = [
+    // BGP
+    (Protocol::Tcp, 179),
+    // etcd
+    (Protocol::Tcp, 2_379),
+    (Protocol::Tcp, 2_380),
+    // API server
+    (Protocol::Tcp, 6_443),
+    // DNS
+    (Protocol::Tcp, 10_053),
+    (Protocol::Udp, 10_053),
+    // agent, proxy
+    (Protocol::Tcp, 10_250),
+    (Protocol::Tcp, 10_256),
+    // BFD
+    (Protocol::Udp, 3_784),
+    (Protocol::Udp, 3_785),
+    (Protocol::Udp, 4_784),
+    // VXLAN, announcer, two-tier forwarding
+    (Protocol::Udp, 4_789),
+    (Protocol::Udp, 7_947),
+    (Protocol::Udp, 8_473),
+];
+
 /// Address type of a pool of node addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeAddressType {
@@ -105,6 +131,11 @@ pub(super) fn addresses(
 
 /// Protocol and number of a port.
 pub(super) type ServicePort = (Protocol, u16);
+
+/// Returns true for a port of a component. `api_server` is the port of the API server if it is not the default one.
+pub(super) fn is_of_component((protocol, port): ServicePort, api_server: Option<u16>) -> bool {
+    COMPONENT_PORTS.contains(&(protocol, port)) || (protocol == Protocol::Tcp && api_server == Some(port))
+}
 
 /// Another Service has a port at all addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

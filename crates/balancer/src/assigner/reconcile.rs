@@ -8,13 +8,14 @@ use api::selector::LabelSelector;
 use client::events::EventText;
 
 use super::allocation::{Allocation, AssignmentError};
-use super::findings::Findings;
+use super::findings::{Findings, bounded};
 use super::node_pools::PortReservation;
 use super::pools::{ParsedPool, eligible};
-use super::service_update::{assign, clean_up, with_spec_changes};
-use super::state::{AssignerState, WorkItem, holder_of};
+use super::service_update::{assign, clean_up, has_assigned_addresses, with_spec_changes};
+use super::state::{AssignerState, WorkItem, addresses_of, holder_of};
 use super::{
     ASSIGNED_CONDITION, AddressRequest, Assignment, CLASS, CLASS_PREFIX, IngressMode, ServiceUpdate,
+    address_request,
 };
 use crate::annotations::{self, EDGE_CLASS};
 
@@ -146,8 +147,8 @@ impl AssignerState {
         let (allocation, failure) = match outcome {
             Ok(allocation) => (allocation, String::new()),
             Err(error) => {
-                self.release_after(&error, key);
-                (Allocation::default(), error.to_string())
+                self.release_after(&error, key, service, mode);
+                (Allocation::default(), bounded(error.to_string()))
             }
         };
         let Allocation {
@@ -188,9 +189,24 @@ impl AssignerState {
         (assignment, findings)
     }
 
-    /// Releases the addresses and ports of a Service that cannot be assigned.
-    fn release_after(&mut self, error: &AssignmentError, key: &ObjectKey) {
-        self.allocations.release(&holder_of(key));
+    /// Releases the addresses and ports of a Service that cannot be assigned. Nodes serve the addresses in its status. These
+    /// stay allocated until the Service is observed without them, also if writes of the status fail.
+    fn release_after(
+        &mut self,
+        error: &AssignmentError,
+        key: &ObjectKey,
+        service: &Service,
+        mode: IngressMode,
+    ) {
+        let mut named = addresses_of(service);
+        named.retain(|address| self.pools.values().any(|pool| pool.placement.contains(*address)));
+        if named.is_empty() || !has_assigned_addresses(service) {
+            self.allocations.release(&holder_of(key));
+        } else {
+            let mut sharing = address_request::sharing(service).unwrap_or_default();
+            sharing.set_port_use(address_request::port_use(service, mode));
+            self.allocations.restore(&holder_of(key), &named, &sharing);
+        }
         // Without endpoints the Service keeps the ports of the nodes for the next endpoints.
         if !matches!(error, AssignmentError::NoEndpoint(_)) {
             self.node_ports.release(key);

@@ -8,8 +8,8 @@ use client::events::EventText;
 use super::findings::Findings;
 use super::state::{addresses_of, has_finalizer};
 use super::{
-    ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, ASSIGNED_CONDITION, Assignment, CONDITIONS, IngressMode,
-    ServiceUpdate, StatusChange,
+    ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, ASSIGNED_CONDITION, Assignment, CONDITIONS, FINALIZER,
+    IngressMode, NODE_ADDRESSES_REASON, ServiceUpdate, StatusChange,
 };
 use crate::metallb::POOL_ANNOTATION;
 use crate::two_tier::POOL_TWO_TIER_ANNOTATION;
@@ -153,6 +153,9 @@ fn is_recorded_two_tier(service: &Service) -> bool {
 }
 
 /// Returns the update of a Service without a load balancer (CCM-03).
+///
+/// The status of a Service that is being deleted stays as it is, unless other finalizers keep the Service: the nodes
+/// serve the addresses in its status, which other Services may get.
 pub(super) fn clean_up(service: &Service) -> Option<ServiceUpdate> {
     let has_finalizer = has_finalizer(service);
     let has_condition = |kind: &str| CONDITIONS.contains(&kind);
@@ -161,7 +164,9 @@ pub(super) fn clean_up(service: &Service) -> Option<ServiceUpdate> {
         || conditions.any(|condition| has_condition(&condition.kind));
     let has_pools = !pools_of_annotation(service).is_empty();
     let is_deleted = service.metadata.deletion_timestamp.is_some();
-    if !has_finalizer && (is_deleted || !has_status) {
+    let is_kept = service.metadata.finalizers.iter().any(|name| name != FINALIZER);
+    let clears_status = has_status && (is_kept || !is_deleted);
+    if !has_finalizer && !clears_status {
         return None;
     }
     Some(ServiceUpdate {
@@ -172,8 +177,7 @@ pub(super) fn clean_up(service: &Service) -> Option<ServiceUpdate> {
         adds_finalizer: false,
         pools: (has_pools && !is_deleted).then(String::new),
         pool_two_tier: (is_recorded_two_tier(service) && !is_deleted).then_some(false),
-        // The status of a Service that is being deleted stays as it is.
-        status: (has_status && !is_deleted).then_some(StatusChange::Clear),
+        status: clears_status.then_some(StatusChange::Clear),
         removes_finalizer: has_finalizer,
         events_after: vec![EventText::normal("DeletedLoadBalancer", "Deleted load balancer")],
     })
@@ -182,10 +186,21 @@ pub(super) fn clean_up(service: &Service) -> Option<ServiceUpdate> {
 /// Returns true if the assigner has given the Service no address: those in its status are of another controller, such
 /// as MetalLB.
 fn is_of_another_controller(service: &Service) -> bool {
+    !has_finalizer(service) && !has_assigned_addresses(service)
+}
+
+/// Returns true if the addresses in the status are those that the assigner has given.
+pub(super) fn has_assigned_addresses(service: &Service) -> bool {
     let mut conditions = service.status.conditions.iter();
-    let is_assigned =
-        conditions.any(|condition| condition.kind == ASSIGNED_CONDITION && condition.status == "True");
-    !has_finalizer(service) && !is_assigned
+    conditions.any(|condition| condition.kind == ASSIGNED_CONDITION && condition.status == "True")
+}
+
+/// Returns true if the addresses that the assigner has given are those of nodes.
+pub(super) fn has_node_addresses(service: &Service) -> bool {
+    let mut conditions = service.status.conditions.iter();
+    let is_of_nodes = conditions
+        .any(|condition| condition.kind == ASSIGNED_CONDITION && condition.reason == NODE_ADDRESSES_REASON);
+    is_of_nodes && has_assigned_addresses(service)
 }
 
 /// Returns true if the condition of the status has the result of the assignment.

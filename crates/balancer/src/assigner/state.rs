@@ -18,6 +18,7 @@ use ipam::pools::{Holder, Pools};
 
 use super::node_pools::{self, EndpointNodes, NodeAddresses, NodePorts, ServicePort};
 use super::pools::{InvalidPool, ParsedPool, metallb_status, node_usage, usage};
+use super::service_update::{has_assigned_addresses, has_node_addresses};
 use super::{
     ASSIGNED_CONDITION, CLASS, FINALIZER, IngressMode, Options, PoolUpdate, address_request, spec_changes,
     takes_traffic,
@@ -95,7 +96,6 @@ impl AssignerState {
     /// Adds or replaces a Service. Returns the objects to reconcile.
     pub(super) fn apply_service(&mut self, service: Service) -> Vec<WorkItem> {
         let key = service.metadata.key();
-        let version = |service: &Service| service.metadata.resource_version.parse().unwrap_or(0_u64);
         if let Some(cached) = self.services.get(&key) {
             let is_same_object = cached.metadata.uid == service.metadata.uid;
             if is_same_object && version(cached) > version(&service) {
@@ -305,20 +305,26 @@ impl AssignerState {
 
     /// Restores the allocations from the statuses of Services, after all caches are synced. Addresses of Services
     /// that another controller served are kept, too. If two Services have the same address, the one that the assigner
-    /// served keeps it, then the older one. Returns all objects.
+    /// served keeps it, then the one whose status has it, then the one whose last change is older. Returns all objects.
+    ///
+    /// A change while no assigner runs can cause a conflict between two statuses. The changed Service loses the address.
     pub(super) fn initialize(&mut self) -> Vec<WorkItem> {
         let mut services: Vec<(&ObjectKey, &Service)> = self.services.iter().collect();
         services.retain(|(_, service)| self.is_ours(service) || self.is_taken_over(service));
         services.sort_by_cached_key(|(key, service)| {
             let age = service.metadata.creation_timestamp.clone();
-            (!self.is_ours(service), age, (*key).clone())
+            let changed_at = has_assigned_addresses(service).then(|| version(service));
+            let has_none = changed_at.is_none();
+            (!self.is_ours(service), has_none, changed_at, age, (*key).clone())
         });
         for (key, service) in services {
             let addresses = addresses_of(service);
             let pool = service.metadata.annotations.get(POOL_ANNOTATION);
+            // Users can write the annotation.
+            let is_of_ranges = has_assigned_addresses(service) && !has_node_addresses(service);
             let pool = pool.filter(|name| {
                 let pool = self.pools.get(*name);
-                pool.is_some_and(|pool| pool.node_addresses.is_some())
+                !is_of_ranges && pool.is_some_and(|pool| pool.node_addresses.is_some())
             });
             if let Some(pool) = pool {
                 // The Service keeps its ports on nodes that its status lacks, too.
@@ -470,6 +476,11 @@ impl AssignerState {
         let pools: Vec<WorkItem> = names.into_iter().cloned().map(WorkItem::Pool).collect();
         pools.into_iter()
     }
+}
+
+/// Returns the revision of the last change of a Service.
+fn version(service: &Service) -> u64 {
+    service.metadata.resource_version.parse().unwrap_or(0)
 }
 
 /// Returns the condition of an AddressPool: false with the error of an invalid one.

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use reconcile::rewrites;
 use serde_json::{Value, json};
 
+use super::state::addresses_of;
 use super::{
     ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, ASSIGNED_CONDITION, Assignment, CONDITIONS, FINALIZER,
     NODE_ADDRESSES_REASON, PoolUpdate, ServiceUpdate, StatusChange,
@@ -31,16 +32,31 @@ impl StatusWriter {
     /// Writes an update. Returns the Service as stored, or `None` if it is deleted. Every write names the
     /// resourceVersion on which the update is based. A concurrent write is a conflict, and its watch event
     /// leads to another update.
+    ///
+    /// If the server does not store a status that withdraws addresses, such as one that makes the Service too large, the
+    /// addresses and conditions are removed. Other Services may get the addresses, and nodes would serve both.
     pub(super) async fn write_update(
+        &self,
+        service: Service,
+        update: ServiceUpdate,
+    ) -> Result<Option<Service>, ClientError> {
+        let before = withdraws(&service, &update).then(|| service.clone());
+        let outcome = self.write(service, update).await;
+        let is_refused = outcome.as_ref().err().is_some_and(is_refused);
+        if let Some(service) = before.filter(|_| is_refused) {
+            let path = format!("{}/status", path_of(&service));
+            let cleared = status(&StatusChange::Clear, self.clock.now());
+            self.patch(&path, STRATEGIC_PATCH, &service, cleared).await?;
+        }
+        outcome
+    }
+
+    async fn write(
         &self,
         mut service: Service,
         update: ServiceUpdate,
     ) -> Result<Option<Service>, ClientError> {
-        let path = format!(
-            "{}/{}",
-            Service::collection(Some(&service.metadata.namespace)),
-            service.metadata.name
-        );
+        let path = path_of(&service);
         self.record(&service, &update.events_before).await;
         let mut is_deleted = false;
         if update.adds_finalizer || update.pools.is_some() || update.pool_two_tier.is_some() {
@@ -133,6 +149,25 @@ impl StatusWriter {
     async fn record(&self, service: &Service, events: &[EventText]) {
         self.events.record(COMPONENT, service, events.to_vec()).await;
     }
+}
+
+fn path_of(service: &Service) -> String {
+    let meta = &service.metadata;
+    format!("{}/{}", Service::collection(Some(&meta.namespace)), meta.name)
+}
+
+/// Returns true if an update removes an address from the status.
+fn withdraws(service: &Service, update: &ServiceUpdate) -> bool {
+    let Some(StatusChange::Set(assignment)) = &update.status else {
+        return false;
+    };
+    let mut present = addresses_of(service).into_iter();
+    !assignment.keeps_status && present.any(|address| !assignment.addresses.contains(&address))
+}
+
+/// Returns true if the server does not accept the object. A retry with the same object fails as well.
+fn is_refused(error: &ClientError) -> bool {
+    matches!(error.code(), Some(400 | 413 | 422 | 500))
 }
 
 /// Returns the merge patch of the finalizer and of the annotations about the pools.

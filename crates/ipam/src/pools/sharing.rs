@@ -39,7 +39,7 @@ pub enum NotShared {
     #[error("and Services with port ranges share no address with Services of the edge")]
     Ranges,
     /// Traffic of one address goes to one node. The node can lack backends of one of the Services.
-    #[error("and both need externalTrafficPolicy Cluster, or Local with the same selector, to share it")]
+    #[error("and both need externalTrafficPolicy Cluster, or Local with the same selector in one namespace")]
     Backends,
 }
 

@@ -191,6 +191,7 @@ impl ControlPlane {
         let assigner = balancer::Options {
             has_edges: true,
             creates_node_pool: self.load_balancer_addresses.is_empty(),
+            api_server_port: Some(self.api.listen.port()),
             ..balancer::Options::default()
         };
         let metrics = Arc::clone(&assigner.metrics);

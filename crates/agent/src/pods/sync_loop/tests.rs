@@ -141,3 +141,34 @@ async fn second_panic_during_a_deletion_is_a_repeated_one() {
     sync_loop.worker_ended(ended);
     assert!(sync_loop.workers[UID].has_failed_deletion);
 }
+
+#[tokio::test]
+async fn finished_pods_leave_their_places_to_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(directory.path());
+    let pods_max = context.settings.pods_max;
+    let mut sync_loop = SyncLoop::new(context, Leftovers::new());
+    let task = sync_loop.tasks.spawn(async { String::new() }).id();
+    for number in 0..pods_max {
+        let uid = number.to_string();
+        let object = json!({"metadata": {"namespace": "default", "name": uid, "uid": uid}});
+        let pod: Pod = serde_json::from_value(object).unwrap();
+        let worker = Worker {
+            key: pod.metadata().key(),
+            desired: watch::channel(DesiredState::Present(Arc::new(pod))).0,
+            task,
+            has_failed_deletion: false,
+        };
+        sync_loop.workers.insert(uid, worker);
+    }
+    assert!(sync_loop.is_full());
+    let object = json!({
+        "metadata": {"namespace": "default", "name": "0", "uid": "0"}, "status": {"phase": "Succeeded"},
+    });
+    let finished: Pod = serde_json::from_value(object).unwrap();
+    let worker = &sync_loop.workers["0"];
+    worker
+        .desired
+        .send_replace(DesiredState::Present(Arc::new(finished)));
+    assert!(!sync_loop.is_full());
+}

@@ -16,6 +16,7 @@ mod node_restriction;
 mod pod_security;
 mod pools_in_use;
 mod service_account;
+mod shared_addresses;
 #[cfg(test)]
 mod tests;
 
@@ -213,8 +214,11 @@ impl Admission {
             "Ingress" if attempt.is_main() && attempt.stored.is_some() => {
                 ingress_hosts::admit(index, &attempt, object)?;
             }
-            "Service" if attempt.is_main() && self.has(AdmissionPlugin::DenyServiceExternalIps) => {
-                external_ips::admit(&attempt, object)?;
+            "Service" if attempt.is_main() => {
+                if self.has(AdmissionPlugin::DenyServiceExternalIps) {
+                    external_ips::admit(&attempt, object)?;
+                }
+                shared_addresses::admit(index, &attempt, object)?;
             }
             "Service" if attempt.target.subresource == Some("status") => {
                 assigned_addresses::admit(self, &attempt, object)?;

@@ -127,18 +127,22 @@ fn scope_annotations_select_internal_pools() {
 }
 
 #[test]
-fn sharing_follows_policy_and_selector() {
-    let of = |policy: &str, app: &str| {
+fn sharing_follows_policy_selector_and_namespace() {
+    let of = |policy: &str, namespace: &str| {
         let spec = json!({
-            "externalTrafficPolicy": policy, "selector": {"app": app},
+            "externalTrafficPolicy": policy, "selector": {"app": "a"},
             "ports": [{"port": 80, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}],
         });
-        sharing(&service(json!({"portolan.dev/allow-shared-ip": "k"}), spec))
+        let mut service = service(json!({"portolan.dev/allow-shared-ip": "k"}), spec);
+        namespace.clone_into(&mut service.metadata.namespace);
+        sharing(&service)
     };
     let cluster = Sharing::new(Some("k".into()), [(6, 80), (17, 53)], None);
-    assert_eq!(of("Cluster", "a"), Ok(cluster));
-    let local = Sharing::new(Some("k".into()), [(6, 80), (17, 53)], Some("app=a".into()));
-    assert_eq!(of("Local", "a"), Ok(local));
+    assert_eq!(of("Cluster", "shop"), Ok(cluster));
+    let backends = Some("shop/app=a".into());
+    let local = Sharing::new(Some("k".into()), [(6, 80), (17, 53)], backends);
+    assert_eq!(of("Local", "shop"), Ok(local));
+    assert_ne!(of("Local", "shop"), of("Local", "other"));
 }
 
 #[test]

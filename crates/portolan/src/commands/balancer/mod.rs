@@ -193,6 +193,7 @@ impl Flags {
             ignores_exclude_label: self.ignore_exclude_lb,
             has_edges: self.assigner.serve_edge_class.unwrap_or(self.edge.edge),
             creates_node_pool: false,
+            api_server_port: None,
             concurrent_service_syncs: self.assigner.concurrent_service_syncs,
             metrics: Arc::default(),
         }

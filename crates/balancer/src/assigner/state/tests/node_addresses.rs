@@ -117,6 +117,55 @@ fn restart_keeps_ports_of_nodes() {
 }
 
 #[test]
+fn services_get_no_ports_of_components() {
+    let mut fixture = fixture();
+    fixture.state.options.api_server_port = Some(8_443);
+    let ports = [
+        ("a", "TCP", 6_443),
+        ("b", "TCP", 10_250),
+        ("c", "UDP", 10_053),
+        ("d", "TCP", 8_443),
+    ];
+    for (name, protocol, port) in ports {
+        let ports = json!([{"port": 80, "protocol": "TCP"}, {"port": port, "protocol": protocol}]);
+        fixture.apply(load_balancer(name, json!({"ports": ports})));
+        assert_eq!(fixture.addresses(name), [""; 0], "{port}");
+        assert_eq!(
+            fixture.failure(name),
+            format!(
+                "port {port}/{protocol} of the nodes belongs to a component of the cluster: choose another port, or a pool \
+                 with addresses of its own"
+            )
+        );
+    }
+    fixture.apply(on_port("e", 8_080, json!({})));
+    assert_eq!(fixture.addresses("e"), ["10.0.0.1", "10.0.0.2"]);
+}
+
+/// The waiting Service is the first one by name, and its user writes the annotation of the assigner.
+#[test]
+fn restart_gives_ports_of_nodes_to_no_service_that_waits() {
+    let mut before = fixture();
+    before.apply(on_port("b", 80, json!({})));
+    before.apply(on_port("a", 80, json!({})));
+    let mut after = Fixture::new();
+    after.apply(annotated(before.service("a"), &[(POOL_ANNOTATION, "nodes")]));
+    after.apply(before.service("b"));
+    for number in [1, 2] {
+        after.state.apply_node(&node(
+            &format!("node-{number}"),
+            &format!("10.0.0.{number}"),
+            true,
+        ));
+    }
+    let pool = json!({"metadata": {"name": "nodes"}, "spec": {"nodeAddresses": {"type": "InternalIP"}}});
+    after.state.apply_pool(read(pool));
+    after.initialize();
+    assert_eq!(after.addresses("b"), ["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(after.addresses("a"), [""; 0]);
+}
+
+#[test]
 fn policy_local_lists_only_nodes_with_endpoints() {
     let mut fixture = fixture();
     fixture.state.slices_synced();
