@@ -44,6 +44,10 @@ pub(super) fn admit(index: &Index, attempt: &Attempt<'_>, service: &Value) -> Re
     let listing = listing.map_err(|error| Failure::of_read(&error))?;
     let mut taken = BTreeSet::new();
     for entry in &listing.entries {
+        // A search of the text takes less time than its decoding, and few Services share an address.
+        if !addition.is_named_in(&entry.value) {
+            continue;
+        }
         // Nodes ignore a Service that is not readable.
         let Ok(other) = serde_json::from_slice::<Value>(&entry.value) else {
             continue;
@@ -81,6 +85,12 @@ impl<'s> Addition<'s> {
 
     fn is_empty(&self) -> bool {
         self.addresses.is_empty() || (self.ports.is_empty() && !self.has_ranges)
+    }
+
+    /// Returns true if the JSON text contains one of the addresses, which have no characters that JSON escapes.
+    fn is_named_in(&self, json: &[u8]) -> bool {
+        let is_in = |text: &str| self.addresses.iter().any(|address| text.contains(address));
+        std::str::from_utf8(json).is_ok_and(is_in)
     }
 
     /// Adds the ports and ranges that the change takes from another Service.
