@@ -71,7 +71,7 @@ pub fn examine_cluster(world: &World, options: &Options) -> ClusterFindings {
     all.extend(of_nodes);
     services.retain(|service| !service.findings.is_empty());
     ClusterFindings {
-        all: ordered(all),
+        all: order_and_merge(all),
         services,
     }
 }
@@ -95,7 +95,7 @@ fn service_findings(service: Service<'_>, found: Vec<Finding>) -> ServiceFinding
         namespace: service.namespace.clone(),
         name: service.name.clone(),
         uid: service.text("/metadata/uid").to_owned(),
-        findings: ordered(found),
+        findings: order_and_merge(found),
     }
 }
 
@@ -119,12 +119,12 @@ pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> 
             None => findings.push(rules::absent_service(world, namespace, name)),
         },
     }
-    ordered(findings)
+    order_and_merge(findings)
 }
 
 /// Orders findings, and merges those about one field, such as a Pod that two Services select. The messages of the later
 /// ones become evidence of the first one.
-fn ordered(mut findings: Vec<Finding>) -> Vec<Finding> {
+fn order_and_merge(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
     let mut merged: Vec<Finding> = Vec::new();
     let mut positions = BTreeMap::new();
@@ -173,14 +173,14 @@ fn of_service(
             found.extend(findings);
         } else {
             let bounded = findings.take(FINDINGS_OF_RULE_MAX);
-            found.extend(bounded.map(|(rule, finding)| (rule, shortened(finding))));
+            found.extend(bounded.map(|(rule, finding)| (rule, shorten(finding))));
         }
     }
     without_consequences(found, of_nodes)
 }
 
 /// Shortens the message and the observations of a finding. The remedy stays, because it is a command.
-fn shortened(mut finding: Finding) -> Finding {
+fn shorten(mut finding: Finding) -> Finding {
     let texts = std::iter::once(&mut finding.message).chain(&mut finding.evidence);
     for text in texts.filter(|text| text.len() > TEXT_BYTES_MAX) {
         let mut ends = (0..=TEXT_BYTES_MAX).rev();

@@ -73,7 +73,11 @@ pub(crate) fn state(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Stat
         return State::LoopbackOnly(first.address);
     }
     let addresses = endpoint_addresses(subject, pod);
-    let is_taken = |address: &IpAddr| on_port.iter().any(|listener| takes(listener, *address));
+    let is_taken = |address: &IpAddr| {
+        on_port
+            .iter()
+            .any(|listener| takes_connections_to(listener, *address))
+    };
     match addresses.into_iter().find(|address| !is_taken(address)) {
         Some(endpoint) => State::OtherAddress {
             endpoint,
@@ -163,7 +167,7 @@ fn endpoint_addresses(subject: &Subject<'_>, pod: Pod<'_>) -> Vec<IpAddr> {
 }
 
 /// Returns true if a listener takes connections to an address.
-fn takes(listener: &Listener, address: IpAddr) -> bool {
+fn takes_connections_to(listener: &Listener, address: IpAddr) -> bool {
     let own = listener.address.to_canonical();
     if !own.is_unspecified() {
         return own == address;

@@ -87,7 +87,7 @@ fn variables(container: &Value) -> Vec<Entry<'_>> {
     for (index, variable) in list(container, "env").iter().enumerate() {
         let (name, value) = (text(variable, "name"), text(variable, "value"));
         entries.push(Entry {
-            name: normalized(name),
+            name: normalized_name(name),
             value,
             is_of_script: false,
             setting: Setting {
@@ -114,7 +114,7 @@ fn arguments(container: &Value) -> Vec<Entry<'_>> {
                     _ => (previous, word),
                 };
                 entries.push(Entry {
-                    name: normalized(name),
+                    name: normalized_name(name),
                     value,
                     is_of_script,
                     setting: Setting {
@@ -129,7 +129,7 @@ fn arguments(container: &Value) -> Vec<Entry<'_>> {
     entries
 }
 
-fn normalized(name: &str) -> String {
+fn normalized_name(name: &str) -> String {
     name.trim_start_matches('-')
         .to_ascii_lowercase()
         .replace(['_', '.'], "-")

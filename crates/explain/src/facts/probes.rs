@@ -121,7 +121,7 @@ pub(crate) enum Declared {
 }
 
 /// Returns the application protocol of a port, by its name and `appProtocol`.
-pub(crate) fn declared(subject: &Subject<'_>, port: Port<'_>) -> Option<Declared> {
+pub(crate) fn declared_protocol(subject: &Subject<'_>, port: Port<'_>) -> Option<Declared> {
     let app_protocol = subject
         .service
         .text(&port.pointer("appProtocol"))

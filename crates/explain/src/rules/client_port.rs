@@ -1,7 +1,7 @@
 //! PTL-0011: a client uses a port that the Service does not have.
 
 use crate::facts::references::Reference;
-use crate::facts::similar_names::nearest;
+use crate::facts::similar_names::nearest_name;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
@@ -126,7 +126,7 @@ fn check_route(subject: &Subject<'_>, route: Route<'_>, backend: &Backend<'_>) -
     if name.is_empty() || ports.iter().any(|port| port.name == name) {
         return None;
     }
-    let similar = nearest(name, ports.iter().map(|port| port.name));
+    let similar = nearest_name(name, ports.iter().map(|port| port.name));
     let port = ports
         .iter()
         .find(|port| Some(port.name) == similar)

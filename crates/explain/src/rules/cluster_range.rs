@@ -66,13 +66,13 @@ fn check(world: &World) -> Vec<Finding> {
         }
     }
     if !is_observed {
-        findings.extend(configured(world));
+        findings.extend(misconfigured_range(world));
     }
     findings
 }
 
 /// Reports a fault in the ConfigMap of kube-proxy, if no observation shows the setting.
-fn configured(world: &World) -> Option<Finding> {
+fn misconfigured_range(world: &World) -> Option<Finding> {
     let (name, key) = CONFIGURATION;
     let map = world.object(Kind::ConfigMap, SYSTEM_NAMESPACE, name)?;
     let text = map.at("/data").get(key)?.as_str()?;

@@ -30,7 +30,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         findings.extend(
             wrong_slice_port(subject)
                 .or_else(|| wrong_port(subject))
-                .or_else(|| emptied(subject)),
+                .or_else(|| emptied_endpoints(subject)),
         );
     }
     findings
@@ -117,7 +117,7 @@ fn other_number<'w>(subject: &Subject<'w>, ports: &[(&str, &str, Option<u16>)]) 
 }
 
 /// Reports that the Endpoints are empty or have deleted Pods, although the slices have ready endpoints.
-fn emptied(subject: &Subject<'_>) -> Option<Finding> {
+fn emptied_endpoints(subject: &Subject<'_>) -> Option<Finding> {
     let endpoints = subject.world.endpoints_of(subject.service)?;
     // Endpoints have the first family only.
     let family = subject.service.list("/spec/ipFamilies").first();

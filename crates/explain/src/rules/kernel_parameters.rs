@@ -30,7 +30,7 @@ pub(super) fn check(world: &World) -> Vec<Finding> {
     let nodes = observed_nodes(world).filter(|node| !is_without_forwarding(*node));
     nodes
         .flat_map(|node| {
-            let bridged = bridged(node, "net.bridge.bridge-nf-call-iptables", IpAddr::is_ipv4);
+            let bridged = unfiltered_bridge(node, "net.bridge.bridge-nf-call-iptables", IpAddr::is_ipv4);
             let bridged_v6 = bridged_v6(node);
             forwarding(node)
                 .into_iter()
@@ -146,12 +146,12 @@ fn is_strict(node: Observed<'_>, link: &str) -> bool {
 fn bridged_v6(node: Observed<'_>) -> Option<Finding> {
     let has_v6 = node.pod_ranges().iter().any(|range| range.addr().is_ipv6());
     has_v6
-        .then(|| bridged(node, "net.bridge.bridge-nf-call-ip6tables", IpAddr::is_ipv6))
+        .then(|| unfiltered_bridge(node, "net.bridge.bridge-nf-call-ip6tables", IpAddr::is_ipv6))
         .flatten()
 }
 
 /// Reports that Pods are ports of a bridge, and bridged packets pass no chains.
-fn bridged(node: Observed<'_>, name: &str, is_family: fn(&IpAddr) -> bool) -> Option<Finding> {
+fn unfiltered_bridge(node: Observed<'_>, name: &str, is_family: fn(&IpAddr) -> bool) -> Option<Finding> {
     if node.sysctl(name) != Some("0") {
         return None;
     }

@@ -52,14 +52,14 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let ports = subject.service.ports().into_iter();
     ports
         .filter_map(|port| {
-            observed(subject, port)
+            observed_faults(subject, port)
                 .or_else(|| by_settings(subject, port))
                 .or_else(|| by_port_variable(subject, port))
         })
         .collect()
 }
 
-fn observed(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+fn observed_faults(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     if subject.world.observations().all().is_empty() {
         return None;
     }
@@ -72,7 +72,7 @@ fn by_settings(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     if port.protocol != "TCP" {
         return None;
     }
-    let (pod, number, setting) = unknown(subject, port).find_map(|pod| {
+    let (pod, number, setting) = pods_without_listener_data(subject, port).find_map(|pod| {
         let number = pod.resolve(port.target, port.protocol)?;
         Some((pod, number, loopback_setting(pod, number)?))
     })?;
@@ -94,7 +94,7 @@ fn by_settings(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
 }
 
 /// Returns Pods that have started, and whose listeners neither an observation nor a probe of the kubelet shows.
-fn unknown<'w>(subject: &Subject<'w>, port: Port<'_>) -> impl Iterator<Item = Pod<'w>> {
+fn pods_without_listener_data<'w>(subject: &Subject<'w>, port: Port<'_>) -> impl Iterator<Item = Pod<'w>> {
     subject.active().filter(move |pod| {
         let has_started = pod.is_ready() || pod.0.template().is_some();
         has_started && !is_probed(*pod) && listeners::state(subject, *pod, port) == State::Unknown
@@ -107,7 +107,7 @@ fn by_port_variable(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     if port.protocol != "TCP" {
         return None;
     }
-    let (pod, number, used, field) = unknown(subject, port).find_map(|pod| {
+    let (pod, number, used, field) = pods_without_listener_data(subject, port).find_map(|pod| {
         let number = pod.resolve(port.target, port.protocol)?;
         let (used, field) = port_variable(pod, number)?;
         Some((pod, number, used, field))

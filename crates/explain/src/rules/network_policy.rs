@@ -73,7 +73,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let pods: Vec<Pod<'_>> = subject.active().filter(|pod| is_restrictable(*pod)).collect();
-    if let Some(finding) = closed(subject, &pods) {
+    if let Some(finding) = closed_to_all(subject, &pods) {
         return vec![finding];
     }
     if let Some(finding) = without_clients(subject, &pods).or_else(|| without_outside(subject, &pods)) {
@@ -83,13 +83,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let clients = references.filter(|(pod, _)| pod.is_active() && is_restrictable(*pod));
     let mut findings: Vec<Finding> = Vec::new();
     for (client, reference) in clients {
-        let finding = dns(subject, client, reference)
-            .or_else(|| egress(subject, &pods, client, reference))
-            .or_else(|| ingress(subject, &pods, client, reference));
+        let finding = dns_refused(subject, client, reference)
+            .or_else(|| egress_refused(subject, &pods, client, reference))
+            .or_else(|| ingress_refused(subject, &pods, client, reference));
         findings.extend(finding);
     }
     if findings.is_empty() {
-        findings.extend(controller(subject, &pods));
+        findings.extend(ingress_controller_refused(subject, &pods));
     }
     findings
 }
@@ -164,7 +164,7 @@ fn is_open(port: &Port<'_>, pod: Pod<'_>, policies: &[NetworkPolicy<'_>]) -> boo
 }
 
 /// Reports that no rule permits any port of the Service to any client.
-fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+fn closed_to_all(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let service = subject.service;
     let ports = service.ports();
     let restricting: Vec<Vec<NetworkPolicy<'_>>> = pods
@@ -335,7 +335,7 @@ fn closed_port<'w>(
 }
 
 /// Reports that no rule for the Pods permits the client.
-fn ingress(
+fn ingress_refused(
     subject: &Subject<'_>,
     pods: &[Pod<'_>],
     client: Pod<'_>,
@@ -346,7 +346,7 @@ fn ingress(
         "the labels of the client, and of its namespace {},",
         client.namespace
     );
-    excluded(
+    excluded_client(
         subject,
         pods,
         client,
@@ -358,7 +358,7 @@ fn ingress(
 
 /// Reports that no ingress rule for the Pods permits a client at any of the ports. `use_of_service` is the use that the
 /// client makes of the Service, and `added` the part that a rule lacks.
-fn excluded(
+fn excluded_client(
     subject: &Subject<'_>,
     pods: &[Pod<'_>],
     client: Pod<'_>,
@@ -391,7 +391,7 @@ fn excluded(
 }
 
 /// Reports that no rule for the Pods permits the controller of an Ingress that leads to the Service.
-fn controller(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+fn ingress_controller_refused(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let world = subject.world;
     let ingress = world.ingresses_of(subject.service).next()?;
     let class = match ingress.0.text("/spec/ingressClassName") {
@@ -405,7 +405,7 @@ fn controller(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let client = clients.next()?;
     let use_of_service = format!("the controller of Ingress {}", ingress.name);
     let added = format!("the namespace {}", client.namespace);
-    excluded(
+    excluded_client(
         subject,
         pods,
         client,
@@ -416,7 +416,7 @@ fn controller(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
 }
 
 /// Reports that the client has egress policies, and none permits the Pods of the Service.
-fn egress(
+fn egress_refused(
     subject: &Subject<'_>,
     pods: &[Pod<'_>],
     client: Pod<'_>,
@@ -454,7 +454,7 @@ fn egress(
 }
 
 /// Reports that the client has egress policies, and none permits DNS.
-fn dns(subject: &Subject<'_>, client: Pod<'_>, reference: &Reference) -> Option<Finding> {
+fn dns_refused(subject: &Subject<'_>, client: Pod<'_>, reference: &Reference) -> Option<Finding> {
     let of_client = policies(subject, client, Direction::Egress);
     let (namespace, label) = DNS_PODS;
     let servers = subject.world.pods_with(namespace, &[label]);

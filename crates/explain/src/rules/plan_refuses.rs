@@ -63,18 +63,18 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         let mut ports = service.ports().into_iter();
         let port = ports
             .find(|port| *port.name == *planned.key.port && port.protocol == planned.key.protocol.as_str());
-        let finding = port.and_then(|port| refused(subject, port, planned.key.family));
+        let finding = port.and_then(|port| refused_port(subject, port, planned.key.family));
         findings.extend(finding.filter(|finding| findings.iter().all(|other| other.field != finding.field)));
     }
     if findings.is_empty() {
-        findings.extend(outdated(subject).or_else(|| partly_outdated(subject)));
+        findings.extend(outdated_endpoints(subject).or_else(|| partly_outdated(subject)));
     }
     findings
 }
 
 /// Reports that the endpoints of the plan no longer belong to a Pod of the Service, and the slices have no ready Pod.
 /// Each connection times out.
-fn outdated(subject: &Subject<'_>) -> Option<Finding> {
+fn outdated_endpoints(subject: &Subject<'_>) -> Option<Finding> {
     if !subject.service.has_selector() || !subject.has(Kind::Pod) || subject.service.is_headless() {
         return None;
     }
@@ -172,7 +172,7 @@ fn controller_remedy(subject: &Subject<'_>) -> String {
     )
 }
 
-fn refused(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<Finding> {
+fn refused_port(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<Finding> {
     let service = subject.service;
     let reason = if service.has_selector() {
         from_pods(subject, port, family)?

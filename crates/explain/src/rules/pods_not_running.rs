@@ -46,13 +46,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     } else if subject.selected().iter().all(is_left) {
         all_finished(subject)
     } else {
-        failing(subject)
+        failing_pod(subject)
     };
     finding.into_iter().collect()
 }
 
 /// Reports Pods that fail or wait. While other Pods are ready, Pods that wait during a rolling update are not reported.
-fn failing(subject: &Subject<'_>) -> Option<Finding> {
+fn failing_pod(subject: &Subject<'_>) -> Option<Finding> {
     let active: Vec<Pod<'_>> = subject.active().collect();
     let mut failures: Vec<(Pod<'_>, Failure)> = active
         .iter()

@@ -60,10 +60,10 @@ fn check(world: &World) -> Vec<Finding> {
             continue;
         };
         if proxies.is_empty() && world.services().any(is_served) {
-            findings.extend(absent(node));
+            findings.extend(process_absent(node));
         }
         for (index, proxy) in proxies.iter().enumerate() {
-            findings.extend(wrong_name(node, index, proxy).or_else(|| unhealthy(node, index, proxy)));
+            findings.extend(wrong_name(node, index, proxy).or_else(|| process_unhealthy(node, index, proxy)));
         }
     }
     let has_no_proxies = |node: Observed<'_>| node.observation.proxies.as_ref().is_none_or(Vec::is_empty);
@@ -254,7 +254,7 @@ fn failing_pods(world: &World) -> Vec<Finding> {
 }
 
 /// Reports that no process of a node proxy runs. Rules of an earlier process stay in the kernel.
-fn absent(node: Observed<'_>) -> Option<Finding> {
+fn process_absent(node: Observed<'_>) -> Option<Finding> {
     if node.may_have_other_dataplane() {
         return None;
     }
@@ -311,7 +311,7 @@ fn wrong_name(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Fin
 
 /// Reports a proxy that is not healthy. On a node that is about to leave, that is intended: load balancers use other
 /// nodes.
-fn unhealthy(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
+fn process_unhealthy(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
     if proxy.healthy != Some(false) || node.node()?.is_leaving() {
         return None;
     }

@@ -26,7 +26,7 @@ fn check(world: &World) -> Vec<Finding> {
         if !world.services().any(is_served) {
             return findings;
         }
-        let absent = absent(node);
+        let absent = rules_absent(node);
         if absent.is_none() {
             findings.extend(tables(node).filter_map(|table| defect(node, table)));
         }
@@ -42,7 +42,7 @@ fn tables(node: Observed<'_>) -> impl Iterator<Item = &Table> {
 }
 
 /// Reports that a proxy runs, and the kernel does not have the rules of its mode.
-fn absent(node: Observed<'_>) -> Option<Finding> {
+fn rules_absent(node: Observed<'_>) -> Option<Finding> {
     let (index, proxy, rules) = node.proxies().iter().enumerate().find_map(|(index, proxy)| {
         Some((
             index,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{endpoints_edited, service_terminating};
-use crate::facts::similar_names::{distance, is_similar};
+use crate::facts::similar_names::{edit_distance, is_similar};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -94,7 +94,7 @@ fn without_pods(subject: &Subject<'_>) -> Option<Finding> {
         );
         return Some(finding(message, remedy));
     }
-    if let Some(pod) = elsewhere(subject) {
+    if let Some(pod) = pod_of_other_namespace(subject) {
         let message = format!(
             ". Pods in namespace {} match. A selector matches Pods of its own namespace only",
             pod.namespace
@@ -179,7 +179,7 @@ fn from_workloads(subject: &Subject<'_>) -> Option<Finding> {
     });
     let running = workloads.filter(|workload| workload.0.controller().is_none() && workload.desired() > 0);
     let similar = running.filter_map(|workload| {
-        let (cost, labels) = resembling(subject, &workload.template_labels().collect())?;
+        let (cost, labels) = resembling_labels(subject, &workload.template_labels().collect())?;
         Some((cost, workload, labels))
     });
     let (_, workload, labels) = similar.min_by_key(|(cost, ..)| *cost)?;
@@ -301,7 +301,7 @@ fn nearest_pod<'w>(
 ) -> Option<(Pod<'w>, Vec<(&'w str, &'w str)>)> {
     let mut best: Option<(usize, Pod<'w>, Vec<(&'w str, &'w str)>)> = None;
     for pod in pods {
-        if let Some((cost, matched)) = resembling(subject, &pod.0.labels().collect())
+        if let Some((cost, matched)) = resembling_labels(subject, &pod.0.labels().collect())
             && best.as_ref().is_none_or(|(least, ..)| cost < *least)
         {
             best = Some((cost, pod, matched));
@@ -311,7 +311,7 @@ fn nearest_pod<'w>(
 }
 
 /// Returns the labels that resemble the selector, with the number of differing characters.
-fn resembling<'w>(
+fn resembling_labels<'w>(
     subject: &Subject<'w>,
     labels: &BTreeMap<&'w str, &'w str>,
 ) -> Option<(usize, Vec<(&'w str, &'w str)>)> {
@@ -334,15 +334,15 @@ fn nearest_label<'w>(
     labels: &BTreeMap<&'w str, &'w str>,
 ) -> Option<(usize, (&'w str, &'w str))> {
     if let Some(found) = labels.get(key).filter(|found| is_similar(found, value)) {
-        return Some((distance(found, value), (key, *found)));
+        return Some((edit_distance(found, value), (key, *found)));
     }
     let same_value = labels.iter().filter(|(_, found)| **found == value);
-    let (found, _) = same_value.min_by_key(|(found, _)| distance(found, key))?;
-    Some((distance(found, key), (*found, value)))
+    let (found, _) = same_value.min_by_key(|(found, _)| edit_distance(found, key))?;
+    Some((edit_distance(found, key), (*found, value)))
 }
 
 /// Returns a Pod of another namespace that the selector would match.
-fn elsewhere<'w>(subject: &Subject<'w>) -> Option<Pod<'w>> {
+fn pod_of_other_namespace<'w>(subject: &Subject<'w>) -> Option<Pod<'w>> {
     let selector = subject.service.selector();
     let mut namespaces = subject.world.namespaces();
     namespaces.find_map(|namespace| subject.world.pods_with(namespace, &selector).first().copied())

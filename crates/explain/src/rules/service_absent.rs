@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::facts::references::Reference;
-use crate::facts::similar_names::{is_similar, nearest};
+use crate::facts::similar_names::{is_similar, nearest_name};
 use crate::finding::{Code, Finding, ObjectName, Severity};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -66,7 +66,7 @@ fn describe(world: &World, namespace: &str, name: &str) -> (String, String) {
     let names = world
         .in_namespace(Kind::Service, namespace)
         .map(|service| service.name.as_str());
-    match nearest(name, names) {
+    match nearest_name(name, names) {
         Some(other) => (
             format!("{absent}. The nearest name is {namespace}/{other}"),
             format!(
@@ -255,7 +255,9 @@ fn is_misspelled(world: &World, pod: Pod<'_>, reference: &Reference) -> bool {
         let services = world.in_namespace(Kind::Service, namespace);
         services.map(|service| service.name.as_str())
     };
-    *namespace != pod.0.namespace && reference.is_address && nearest(&reference.service, names()).is_some()
+    *namespace != pod.0.namespace
+        && reference.is_address
+        && nearest_name(&reference.service, names()).is_some()
 }
 
 /// A URL with a name of one label can mean a host outside of the cluster. It means a Service if the namespace has one

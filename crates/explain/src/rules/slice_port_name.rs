@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::service_terminating;
-use crate::facts::similar_names::nearest;
+use crate::facts::similar_names::nearest_name;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::object::Object;
@@ -36,7 +36,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if service.is_external_name() || has_placeholder(subject) {
         return Vec::new();
     }
-    let listed = listed(subject);
+    let listed = listed_ports(subject);
     if listed.is_empty() {
         return Vec::new();
     }
@@ -59,13 +59,13 @@ fn has_placeholder(subject: &Subject<'_>) -> bool {
 
 /// Returns the ports of the hand-made slices, or of the Endpoints. Slices of the controller have the names of the
 /// Service; with them, another slice need not have all ports.
-fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
+fn listed_ports<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
     if subject
         .slices()
         .iter()
         .any(|slice| subject.is_from_selector(*slice))
     {
-        return edited(subject);
+        return edited_slices(subject);
     }
     // Mirrored slices follow their Endpoints, which are to be changed.
     let endpoints = subject.world.endpoints_of(subject.service);
@@ -95,7 +95,7 @@ fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
 
 /// Returns the slices of the controller with a port name that the Service does not have. They were edited, or are
 /// older than the Service.
-fn edited<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
+fn edited_slices<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
     let ports = subject.service.ports();
     let slices = subject
         .slices()
@@ -127,7 +127,7 @@ fn finding(subject: &Subject<'_>, listed: &[Listed<'_>], port: Port<'_>) -> Opti
         .filter(|name| !ports.iter().any(|port| port.name == *name))
         .collect();
     let only = (free.len() == 1).then(|| free.first().copied()).flatten();
-    let similar = only.or_else(|| nearest(port.name, free.iter().copied()));
+    let similar = only.or_else(|| nearest_name(port.name, free.iter().copied()));
     let index = first.names.iter().position(|name| Some(*name) == similar);
     let kind = first.object.kind.name();
     let names: Vec<String> = first.names.iter().map(|name| format!("{name:?}")).collect();

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::service_terminating;
-use crate::facts::similar_names::nearest;
+use crate::facts::similar_names::nearest_name;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -147,7 +147,7 @@ fn candidate<'w>(world: &'w World, slice: EndpointSlice<'_>) -> Option<Service<'
     };
     let best = prefix
         .max_by_key(|name| name.len())
-        .or_else(|| nearest(requested, names.iter().copied()))
+        .or_else(|| nearest_name(requested, names.iter().copied()))
         .or(only)?;
     waiting.iter().copied().find(|service| service.name == best)
 }

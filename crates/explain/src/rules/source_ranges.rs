@@ -59,10 +59,10 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(ranges) = ranges(service).filter(|_| service.kind() == "LoadBalancer") else {
         return Vec::new();
     };
-    let invalid = invalid(&ranges);
+    let invalid = invalid_ranges(&ranges);
     if !invalid.is_empty() {
         let is_all = invalid.len() == ranges.texts.len();
-        return vec![unreadable(subject, &ranges, &invalid, is_all)];
+        return vec![unreadable_ranges(subject, &ranges, &invalid, is_all)];
     }
     without_clients(subject, &ranges)
         .or_else(|| other_family(subject, &ranges))
@@ -101,14 +101,14 @@ fn ranges(service: Service<'_>) -> Option<Ranges<'_>> {
 
 /// Returns the ranges that are not a CIDR (VAL-39, VAL-40). The API server accepts no others, but older objects can
 /// have them.
-fn invalid<'w>(ranges: &Ranges<'w>) -> Vec<&'w str> {
+fn invalid_ranges<'w>(ranges: &Ranges<'w>) -> Vec<&'w str> {
     let texts = ranges.texts.iter().copied();
     texts
         .filter(|text| parse_legacy_cidr(text.trim()).is_none())
         .collect()
 }
 
-fn unreadable(subject: &Subject<'_>, ranges: &Ranges<'_>, invalid: &[&str], is_all: bool) -> Finding {
+fn unreadable_ranges(subject: &Subject<'_>, ranges: &Ranges<'_>, invalid: &[&str], is_all: bool) -> Finding {
     let (severity, effect) = if ranges.field != FIELD {
         (Severity::Error, "the controller of load balancers refuses it")
     } else if is_all {

@@ -163,11 +163,13 @@ fn in_zone(world: &World, labels: &[&str]) -> Answer {
         ["ns", "dns"] => {
             let (namespace, name) = DNS_SERVICE;
             let service = world.service(namespace, name);
-            service.map_or_else(|| existing(true), |service| whole(world, service))
+            service.map_or_else(|| existing(true), |service| answer_service_name(world, service))
         }
         [namespace, "svc" | "pod"] => existing(has_namespace(world, namespace)),
         [label, namespace, "pod"] => of_pod(world, label, namespace),
-        [name, namespace, "svc"] => of_service(world, namespace, name, |service| whole(world, service)),
+        [name, namespace, "svc"] => of_service(world, namespace, name, |service| {
+            answer_service_name(world, service)
+        }),
         [label, name, namespace, "svc"] => of_service(world, namespace, name, |service| {
             endpoints(world, service, |endpoint, address| {
                 has_name(endpoint, address, label)
@@ -199,9 +201,9 @@ fn of_service(
 }
 
 /// Answers the name of a Service.
-fn whole(world: &World, service: Service<'_>) -> Answer {
+fn answer_service_name(world: &World, service: Service<'_>) -> Answer {
     if service.is_external_name() {
-        return alias(service);
+        return answer_external_name(service);
     }
     if service.is_headless() {
         return endpoints(world, service, |_, _| true);
@@ -232,7 +234,7 @@ fn whole(world: &World, service: Service<'_>) -> Answer {
 }
 
 /// Answers the name of an ExternalName Service (DNS-12). An alias to an address does not exist (DNS-21).
-fn alias(service: Service<'_>) -> Answer {
+fn answer_external_name(service: Service<'_>) -> Answer {
     let target = service.text("/spec/externalName").trim_end_matches('.');
     let is_name = !target.is_empty() && target.parse::<IpAddr>().is_err();
     let mut answer = Answer::new(
@@ -272,7 +274,7 @@ fn of_port(world: &World, service: Service<'_>, port: &str, protocol: &str) -> A
     }
     let has_port = service.ports().iter().any(|own| is_match(own.name, own.protocol));
     if has_port {
-        whole(world, service)
+        answer_service_name(world, service)
     } else {
         Answer::new("", AnswerKind::NoName)
     }

@@ -99,7 +99,7 @@ pub(super) fn resolve(
             break;
         }
     }
-    let resolved = outcome(world, client, name, domain, &resolver, &tried);
+    let resolved = resolution_result(world, client, name, domain, &resolver, &tried);
     (NameResolution { resolver, tried }, resolved)
 }
 
@@ -124,7 +124,7 @@ fn result_of(name: &str, answer: &Answer) -> Option<Resolved> {
 }
 
 /// Returns the result of the resolution of a name after the answers of all tried names.
-fn outcome(
+fn resolution_result(
     world: &World,
     client: &Client,
     name: &str,

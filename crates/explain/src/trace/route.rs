@@ -28,7 +28,7 @@ pub(super) fn explain(
     let world = objects.world();
     match decided {
         PlanVerdict::UndefinedPort => undefined_port(world, packet, path),
-        PlanVerdict::Unallocated => unallocated(world, packet, path),
+        PlanVerdict::Unallocated => unallocated_cluster_ip(world, packet, path),
         _ => {
             if let Some(pod) = pod_at(world, packet.destination) {
                 to_pod(packet, pod, named, path);
@@ -40,7 +40,7 @@ pub(super) fn explain(
             } else if let Some(service) = named.filter(|service| is_endpoint(world, *service, packet)) {
                 to_endpoint(packet, service, path);
             } else {
-                outside(world, packet, path);
+                outside_cluster(world, packet, path);
             }
         }
     }
@@ -87,7 +87,7 @@ fn undefined_port(world: &World, packet: &Packet, path: &mut Path) {
 }
 
 /// The address is in a Service CIDR, and the proxy serves no Service with it (NFT-12).
-fn unallocated(world: &World, packet: &Packet, path: &mut Path) {
+fn unallocated_cluster_ip(world: &World, packet: &Packet, path: &mut Path) {
     let destination = packet.destination;
     if let Some(owner) = world.services_at(destination).next() {
         path.steps.push(not_served(owner));
@@ -286,7 +286,7 @@ fn to_endpoint(packet: &Packet, service: Service<'_>, path: &mut Path) {
 }
 
 /// The address belongs to no object: a host outside of the cluster, or a Service that the proxy does not serve.
-fn outside(world: &World, packet: &Packet, path: &mut Path) {
+fn outside_cluster(world: &World, packet: &Packet, path: &mut Path) {
     if packet.destination.is_loopback() {
         path.steps.push(step("a loopback address of the client itself"));
         return finish(path, Verdict::NotAService, "the packet does not leave the client");
@@ -322,7 +322,7 @@ pub(super) fn without_source(address: IpAddr, client: &str) -> Path {
 }
 
 /// Returns the step for an object that proxies cannot read.
-pub(super) fn unreadable(object: &ObjectName) -> Step {
+pub(super) fn unreadable_object(object: &ObjectName) -> Step {
     let mut unreadable = step("a field has an unexpected type, so proxies ignore the object");
     unreadable.object = Some(object.clone());
     unreadable

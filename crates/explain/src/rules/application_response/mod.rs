@@ -60,7 +60,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// Returns true if the probe uses the protocol of the port. A server of another protocol closes the connection, too.
 fn is_of_protocol(subject: &Subject<'_>, probe: &Probe) -> bool {
-    let declared = || probes::port_of(subject, probe).and_then(|port| probes::declared(subject, port));
+    let declared =
+        || probes::port_of(subject, probe).and_then(|port| probes::declared_protocol(subject, port));
     match probe.kind {
         ProbeKind::Http => probe.proxy_protocol != Some(true) && declared() == Some(Declared::Http),
         ProbeKind::Tls => declared() == Some(Declared::Tls),

@@ -1,7 +1,7 @@
 //! Protocols that clients and Ingress controllers use at a port, according to their configuration.
 
 use super::CODE;
-use crate::facts::probes::{Declared, declared};
+use crate::facts::probes::{Declared, declared_protocol};
 use crate::finding::{Finding, Severity};
 use crate::kubectl;
 use crate::subject::{Subject, finding_about};
@@ -43,7 +43,7 @@ pub(super) fn of_clients(subject: &Subject<'_>) -> Option<Finding> {
         let port = ports
             .iter()
             .find(|port| port.number == number && port.protocol == "TCP")?;
-        let text = match (scheme, certain(subject, &ports, port)?) {
+        let text = match (scheme, unambiguous_protocol(subject, &ports, port)?) {
             ("http" | "ws", Declared::Tls) => "TLS",
             ("https" | "wss", Declared::Http) if is_plain(subject, port) => "HTTP without TLS",
             _ => return None,
@@ -100,7 +100,7 @@ fn of_backend(subject: &Subject<'_>, ingress: Route<'_>, backend: &Backend<'_>) 
     let port = ports.iter().find(is_used)?;
     let value = ingress.0.annotation(BACKEND_PROTOCOL).unwrap_or("HTTP");
     let used = value.trim().to_ascii_uppercase();
-    let text = match (used.as_str(), certain(subject, &ports, port)?) {
+    let text = match (used.as_str(), unambiguous_protocol(subject, &ports, port)?) {
         ("HTTP" | "AUTO_HTTP" | "GRPC", Declared::Tls) => "TLS",
         ("HTTPS" | "GRPCS", Declared::Http) => "HTTP without TLS",
         _ => return None,
@@ -128,8 +128,8 @@ fn of_backend(subject: &Subject<'_>, ingress: Route<'_>, backend: &Backend<'_>) 
 /// Returns the declared protocol of a port. Returns `None` if another port has the same target, because one listener
 /// can serve both protocols. Returns `None` too if the name of the target or the readiness probe declares another
 /// protocol.
-fn certain(subject: &Subject<'_>, ports: &[Port<'_>], port: &Port<'_>) -> Option<Declared> {
-    let protocol = declared(subject, *port)?;
+fn unambiguous_protocol(subject: &Subject<'_>, ports: &[Port<'_>], port: &Port<'_>) -> Option<Declared> {
+    let protocol = declared_protocol(subject, *port)?;
     let has_twin = ports
         .iter()
         .any(|other| other.index != port.index && other.target == port.target);
