@@ -65,7 +65,7 @@ pub(crate) fn candidates<'a>(
             }));
         }
     }
-    distinct(found)
+    sort_and_deduplicate(found)
 }
 
 /// Returns the number of endpoints of one Service port in one family, including duplicates.
@@ -94,11 +94,11 @@ pub(crate) fn range_candidates<'a>(
             slice,
         })
     });
-    distinct(found.collect())
+    sort_and_deduplicate(found.collect())
 }
 
 /// Sorts candidates and removes duplicates (KPR-15).
-fn distinct(mut found: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
+fn sort_and_deduplicate(mut found: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     found.sort_by_key(|candidate| candidate.address); // stable: the order of slices stays
     found.dedup_by(|later, kept| {
         let is_same = later.address == kept.address;

@@ -281,8 +281,7 @@ impl SyncLoop {
     /// Fails a Pod that this node does not admit (kubelet's `rejectPod`).
     async fn reject(&self, key: &ObjectKey, pod: &Pod, reason: &str, message: &str) {
         let path = format!("{}/status", pod_api::path(key));
-        let body =
-            json!({"metadata": {"uid": pod.metadata.uid}, "status": status::rejected(reason, message)});
+        let body = json!({"metadata": {"uid": pod.metadata.uid}, "status": status::rejected_status(reason, message)});
         let client = &self.context.client;
         let patched = client
             .request(Method::PATCH, &path, STRATEGIC_PATCH, Some(&body))

@@ -22,7 +22,7 @@ use super::exec_output;
 use super::launch::{SharedNamespaces, Streams, launch, launch_with_streams};
 use super::pod_directory::OpenPodDirectory;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
-use super::session::{Input, SessionMessage, borrowed};
+use super::session::{Input, SessionMessage, borrow_all};
 
 /// Added to the number of the signal that killed a process, as in shells.
 const SIGNAL_BASE: i32 = 128;
@@ -269,7 +269,7 @@ impl Processes {
         };
         shared.processes.insert(launched.pid, process);
         // With the lock: the exit must not be sent first.
-        let sent = SessionMessage::Started.send(agent, &borrowed(&ends));
+        let sent = SessionMessage::Started.send(agent, &borrow_all(&ends));
         if let Err(error) = sent {
             log_error(format_args!("session: {error}"));
         }

@@ -98,6 +98,6 @@ pub(super) enum Input {
 }
 
 /// Ends of the streams of a command, in the order of [`SessionMessage::Started`].
-pub(super) fn borrowed(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+pub(super) fn borrow_all(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     descriptors.iter().map(AsFd::as_fd).collect()
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::placement::{Fitness, Placement, hash_of, node_of, pod_for};
 use super::rolling;
 use crate::replicaset::ReplicaPod;
-use crate::workload::pods::{is_available, next_available, owned, pod_owner_changes};
+use crate::workload::pods::{is_available, next_available, owned_pods, pod_owner_changes};
 use crate::workload::revisions::{REVISION_LABEL, excess_revisions, update_revision};
 use crate::workload::{Decision, Inputs, PodChanges, Step, count, pods_at_once, status_patch};
 
@@ -46,7 +46,7 @@ pub(super) fn reconcile(inputs: &Inputs<'_, DaemonSet>) -> Decision {
         Err(step) => return Decision::step(step),
     };
     let mut pods: BTreeMap<&str, Vec<&ReplicaPod>> = BTreeMap::new();
-    for pod in owned(inputs) {
+    for pod in owned_pods(inputs) {
         pods.entry(node_of(pod).unwrap_or("")).or_default().push(pod);
     }
     let nodes = inputs.nodes.iter();

@@ -62,7 +62,7 @@ pub(super) struct Inputs<'a> {
 
 /// Returns the clusters in the status of an import and those of its mirrored slices. The slices count because a
 /// process can exit before the first write of the status.
-pub(super) fn importing<'a>(
+pub(super) fn exporting_clusters<'a>(
     import: Option<&'a ServiceImport>,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
 ) -> BTreeSet<&'a str> {
@@ -156,9 +156,9 @@ fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option
     };
     let withdrawn = with(|reachability| reachability == Reachability::Lost);
     let unreachable = with(|reachability| reachability != Reachability::Reachable);
-    let reachability = conditions::reachability(&unreachable, &withdrawn);
+    let reachability = conditions::reachability_condition(&unreachable, &withdrawn);
     if inputs.clusters.iter().any(|state| is_unread(inputs, state)) {
-        let (kept, slices) = held(inputs, exports);
+        let (kept, slices) = kept_clusters_and_slices(inputs, exports);
         return Import::Held {
             kept,
             slices,
@@ -187,7 +187,7 @@ fn is_unread(inputs: &Inputs<'_>, state: &ClusterState<'_>) -> bool {
 
 /// Returns the clusters whose existing slices remain, and the slices of the others. A port is accepted if the current
 /// import has it.
-fn held(
+fn kept_clusters_and_slices(
     inputs: &Inputs<'_>,
     exports: &[ClusterExport<'_>],
 ) -> (BTreeSet<ClusterId>, BTreeMap<String, EndpointSlice>) {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::api_requests::Listed;
 use crate::malformed_object::log_skipped;
-use crate::owned_objects::{AffectedOwners, OwnedObjects, read_selector, selects};
+use crate::owned_objects::{AffectedOwners, OwnedObjects, read_selector, selector_matches};
 
 pub(crate) use server_state::{ServerState, read_current, write_owner_changes};
 
@@ -236,7 +236,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
             let selector = (self.selector_of)(owner);
             size_left = size_left.and_then(|left| left.checked_sub(size_of_selector(selector)));
             let may_adopt = size_left.is_none()
-                || read_selector(selector).is_some_and(|selector| selects(&selector, labels));
+                || read_selector(selector).is_some_and(|selector| selector_matches(&selector, labels));
             if may_adopt {
                 queue.add(owner.metadata().key(), now);
             }

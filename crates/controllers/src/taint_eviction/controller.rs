@@ -10,7 +10,7 @@ use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
 use super::cached_pod::{CachedPod, SharedValues};
-use super::decide::{RemainingTime, SeenTaint, no_execute_taints, remaining};
+use super::decide::{RemainingTime, SeenTaint, no_execute_taints, time_remaining};
 use super::pod::EvictionPod;
 use crate::caches::{Cached, CompactSet, ObjectCache};
 use crate::malformed_object::log_skipped;
@@ -165,7 +165,7 @@ impl Reconciler for TaintEviction {
         let Some(taints) = self.taints.get(&*pod.node_name) else {
             return Action::Done;
         };
-        match remaining(pod, taints, self.clock.now()) {
+        match time_remaining(pod, taints, self.clock.now()) {
             RemainingTime::Forever => Action::Done,
             RemainingTime::For(pause) => Action::RequeueAfter(pause),
             RemainingTime::Over => Action::Run(pod.identity()),

@@ -13,7 +13,7 @@ use reconcile::{Action, Reconciler};
 use super::write::{Job, JobOutput};
 use super::{Inputs, Step, Workload, is_tracked};
 use crate::malformed_object::log_skipped;
-use crate::owned_objects::{OwnedObjects, OwnerChange, owner_changes, read_selector, selects};
+use crate::owned_objects::{OwnedObjects, OwnerChange, owner_changes, read_selector, selector_matches};
 use crate::owner_cache::OwnerCache;
 use crate::replicaset::ReplicaPod;
 
@@ -132,7 +132,8 @@ pub(super) fn is_foreign<W: Workload>(workload: Option<&W>, pod: &ObjectMeta) ->
     };
     match pod.controller() {
         Some(owner) => owner.uid != workload.metadata().uid,
-        None => read_selector(workload.selector()).is_none_or(|selector| !selects(&selector, &pod.labels)),
+        None => read_selector(workload.selector())
+            .is_none_or(|selector| !selector_matches(&selector, &pod.labels)),
     }
 }
 

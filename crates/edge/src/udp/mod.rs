@@ -194,7 +194,7 @@ impl Flows {
             chosen.backend.record_failure(reason.to_owned());
             return Err(ConnectionRefusal::NoBackend);
         }
-        let socket = connected(chosen.backend.address).map_err(|error| {
+        let socket = connect_socket(chosen.backend.address).map_err(|error| {
             tracing::debug!(%error, "socket of a new flow not opened");
             ConnectionRefusal::NoBackend
         })?;
@@ -270,7 +270,7 @@ impl Flows {
     }
 }
 
-fn connected(to: SocketAddr) -> io::Result<UdpSocket> {
+fn connect_socket(to: SocketAddr) -> io::Result<UdpSocket> {
     let any: SocketAddr = match to {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),

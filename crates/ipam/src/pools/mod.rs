@@ -349,7 +349,7 @@ impl Pools {
             .filter(|name| request.pool.is_some() || self.pools.is_automatic(name))
             .collect();
         if open.is_empty() {
-            return Err(AssignError::NotAutomatic(family, joined(&having)));
+            return Err(AssignError::NotAutomatic(family, join_names(&having)));
         }
         let shared = request.sharing.key().and_then(|key| self.by_key.get(key));
         let shared = shared.into_iter().flatten().copied().find(|address| {
@@ -361,7 +361,7 @@ impl Pools {
         });
         shared
             .or_else(|| open.iter().find_map(|name| self.pools.first_free(name, family)))
-            .ok_or_else(|| AssignError::Exhausted(family, joined(&open)))
+            .ok_or_else(|| AssignError::Exhausted(family, join_names(&open)))
     }
 
     /// Returns the pools that can satisfy the request, best first.
@@ -384,7 +384,7 @@ impl Pools {
     }
 }
 
-fn joined(names: &[&Arc<str>]) -> String {
+fn join_names(names: &[&Arc<str>]) -> String {
     let names: Vec<&str> = names.iter().map(|name| &***name).collect();
     names.join(", ")
 }

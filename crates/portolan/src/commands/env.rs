@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 
 use agent::containers::environment::{
-    Capacity, PodFacts, Sources, Variables, container_variables, referenced, service_variables,
+    Capacity, PodFacts, Sources, Variables, container_variables, referenced_sources, service_variables,
     visible_services,
 };
 use agent::object::quantity::Quantity;
@@ -163,7 +163,7 @@ struct List {
 /// cause an error later.
 async fn sources(client: &Client, pod: &Pod, container: &Container) -> Result<Sources, CommandError> {
     let mut sources = Sources::new();
-    for (kind, name) in referenced(container) {
+    for (kind, name) in referenced_sources(container) {
         match read_variables(client, &pod.metadata.namespace, kind, name).await {
             Ok(variables) => {
                 sources.insert((kind, name.to_owned()), variables);

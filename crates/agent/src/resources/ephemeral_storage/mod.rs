@@ -272,12 +272,12 @@ fn sum(mut limits: Vec<Limit>) -> Option<Limit> {
     Some(Limit {
         name: String::new(),
         bytes,
-        text: binary(bytes),
+        text: binary_quantity(bytes),
     })
 }
 
 /// Returns the bytes as a quantity with the largest binary suffix that is exact.
-fn binary(bytes: u64) -> String {
+fn binary_quantity(bytes: u64) -> String {
     const SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let mut number = bytes;
     let mut suffixes = SUFFIXES.iter();

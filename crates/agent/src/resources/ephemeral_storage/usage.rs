@@ -161,10 +161,10 @@ impl Walk {
 /// Returns the bytes of a file on disk; 0 for one that is missing.
 pub(super) fn bytes_of_file(path: &Path) -> u64 {
     let stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW);
-    stat.map_or(0, |stat| occupied(&stat))
+    stat.map_or(0, |stat| occupied_bytes(&stat))
 }
 
-fn occupied(stat: &Stat) -> u64 {
+fn occupied_bytes(stat: &Stat) -> u64 {
     let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
     blocks.saturating_mul(BLOCK_BYTES)
 }
@@ -213,7 +213,7 @@ impl Tree {
             } else if stat.st_nlink > 1 && !self.is_first_name(stat.st_ino) {
                 continue;
             }
-            self.bytes = self.bytes.saturating_add(occupied(&stat));
+            self.bytes = self.bytes.saturating_add(occupied_bytes(&stat));
         }
         Ok(false)
     }
