@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 /// Returns the connections to reset, the oldest ones of each endpoint with more than its share. They are at most
 /// `percent` of all, and at least one. The endpoint that has the most left is next. `endpoint` and `start` return the
 /// endpoint and the start of a connection; connections to other endpoints do not count.
-pub fn excess<C, S: Ord>(
+pub fn excess_connections<C, S: Ord>(
     mut connections: Vec<C>,
     endpoints: &[SocketAddr],
     percent: u8,

@@ -21,7 +21,7 @@ use crate::request::query::Query;
 use crate::request::request_info::{RequestInfo, served_verb};
 use crate::request::route::{Route, Target};
 use crate::request::verb::Verb;
-use crate::transport::compression::{self, compressed};
+use crate::transport::compression::{self, compress};
 use crate::transport::connection::open_connections::{Connection, Connections};
 use crate::transport::connection::source::Source;
 use crate::transport::long_running::{RequestLifetime, Revocation};
@@ -95,18 +95,18 @@ impl Handler {
             Ok(Err(failure)) => response::failure(&failure, status_encoding),
             Err(_) => {
                 tracing::error!(path = uri.path(), "request handler panicked");
-                response::failure(&unexpected(), status_encoding)
+                response::failure(&unexpected_condition(), status_encoding)
             }
         };
         let is_compressed = is_compressed && compression::is_large_enough(response.body());
         // Before the audit log records the response: without memory, the client receives another one.
-        let (response, permit) = response::reserved(response, permit, is_compressed, status_encoding);
+        let (response, permit) = response::reserve_memory(response, permit, is_compressed, status_encoding);
         let response = match audit_context {
             Some(audit_context) => audit_context.record_response(response),
             None => response,
         };
         let response = if is_compressed {
-            compressed(response)
+            compress(response)
         } else {
             response
         };
@@ -407,7 +407,7 @@ impl Handler {
             call.read_measured(&resources, &reports).await
         });
         let ended = reading.join_next().await;
-        ended.map_or_else(|| Err(unexpected()), finished)
+        ended.map_or_else(|| Err(unexpected_condition()), result_of_task)
     }
 
     /// Answers a review or a token request, which are not stored.
@@ -437,7 +437,7 @@ impl Handler {
             call.list(&resources, memory).await
         });
         let ended = listing.join_next().await;
-        ended.map_or_else(|| Err(unexpected()), finished)
+        ended.map_or_else(|| Err(unexpected_condition()), result_of_task)
     }
 
     /// Begins a watch. It takes no seat; it is counted among those of its user until the response ends.
@@ -476,7 +476,7 @@ impl Handler {
             // A client that has received the response finds the role applied.
             self.access.authorizer.refresh_on_blocking_thread().await;
         }
-        finished(written)
+        result_of_task(written)
     }
 
     async fn acquire_seat(&self, flow: Flow, class: RequestClass) -> Result<Seat, Failure> {
@@ -538,14 +538,14 @@ fn record_body(audit_context: &AuditContext, verb: Verb, headers: &HeaderMap, bo
 }
 
 /// Returns the result of a verb that ran in a task of its own.
-fn finished(ended: Result<Result<ApiResponse, Failure>, JoinError>) -> Result<ApiResponse, Failure> {
+fn result_of_task(ended: Result<Result<ApiResponse, Failure>, JoinError>) -> Result<ApiResponse, Failure> {
     ended.unwrap_or_else(|error| {
         tracing::error!(%error, "verb task panicked");
-        Err(unexpected())
+        Err(unexpected_condition())
     })
 }
 
-fn unexpected() -> Failure {
+fn unexpected_condition() -> Failure {
     Failure::internal("the server met an unexpected condition")
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::delivery::{self, ResponsePermit};
-use super::query::{decoded, parameter};
+use super::query::{decode, parameter};
 use super::response::{Body, Refusal, encoded, method_not_allowed, of, secured};
 use super::sessions::SessionId;
 use super::shared_state::SharedState;
@@ -115,7 +115,7 @@ fn snapshot(state: &SharedState, query: &str) -> Result<Vec<u8>, Refusal> {
 
 fn service(state: &SharedState, name: &str) -> Result<Vec<u8>, Refusal> {
     let unknown = || Refusal::new(StatusCode::NOT_FOUND, "the cluster has no such Service");
-    let key = decoded(name)
+    let key = decode(name)
         .and_then(|name| service_key(&name))
         .ok_or_else(unknown)?;
     let detail = state.feed.detail(&key).ok_or_else(Refusal::not_ready)?;

@@ -173,5 +173,5 @@ fn ports_text(slices: &[&EndpointSlice]) -> String {
     let mut texts: Vec<String> = slices.iter().flat_map(|slice| &slice.ports).map(text).collect();
     texts.sort_unstable();
     texts.dedup();
-    super::truncated(&texts.join(", "), PORTS_BYTES_MAX).to_owned()
+    super::truncate(&texts.join(", "), PORTS_BYTES_MAX).to_owned()
 }

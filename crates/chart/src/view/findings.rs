@@ -162,11 +162,11 @@ fn row(finding: &Finding, services: Vec<String>, is_first: bool) -> FindingRow {
         code: finding.code,
         severity: finding.severity,
         object: finding.object.clone(),
-        field: super::truncated(&finding.field, TEXT_BYTES_MAX).to_owned(),
-        message: super::truncated(&finding.message, TEXT_BYTES_MAX).to_owned(),
-        remedy: super::truncated(&finding.remedy, TEXT_BYTES_MAX).to_owned(),
+        field: super::truncate(&finding.field, TEXT_BYTES_MAX).to_owned(),
+        message: super::truncate(&finding.message, TEXT_BYTES_MAX).to_owned(),
+        remedy: super::truncate(&finding.remedy, TEXT_BYTES_MAX).to_owned(),
         title: entry.map_or("", |entry| entry.title),
-        documentation: super::truncated(text, DOCUMENTATION_BYTES_MAX),
+        documentation: super::truncate(text, DOCUMENTATION_BYTES_MAX),
         services,
     }
 }

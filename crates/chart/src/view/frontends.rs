@@ -59,9 +59,9 @@ fn external_name(service: &Service) -> Vec<Frontend> {
 fn frontend(kind: FrontendKind, address: &str, number: u16, port: &ServicePort) -> Frontend {
     Frontend {
         kind,
-        address: super::truncated(address, ADDRESS_BYTES_MAX).to_owned(),
+        address: super::truncate(address, ADDRESS_BYTES_MAX).to_owned(),
         port: number,
         protocol: port.protocol.as_str(),
-        port_name: super::truncated(&port.name, ADDRESS_BYTES_MAX).to_owned(),
+        port_name: super::truncate(&port.name, ADDRESS_BYTES_MAX).to_owned(),
     }
 }

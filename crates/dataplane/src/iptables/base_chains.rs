@@ -155,13 +155,13 @@ pub(super) fn counts(plan: &Plan, context: &Context) -> [u64; Table::ALL.len()] 
         counts[chain.table as usize] += chain.rules.len() as u64;
     }
     for chain in Shared::ALL {
-        counts[chain.table() as usize] += tail(chain, context).len() as u64;
+        counts[chain.table() as usize] += last_rules(chain, context).len() as u64;
     }
     counts
 }
 
 /// Returns the last rules of a shared chain.
-pub(super) fn tail(chain: Shared, context: &Context) -> Vec<String> {
+pub(super) fn last_rules(chain: Shared, context: &Context) -> Vec<String> {
     match chain {
         Shared::FilterServices => {
             let nets = context.service_cidrs.iter();

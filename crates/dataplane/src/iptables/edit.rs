@@ -168,7 +168,7 @@ impl Edit {
             edit.summaries.push((service.clone(), summary));
         }
         for ((chain, mut hash), mut last) in Shared::ALL.into_iter().zip(shared).zip(last) {
-            last.extend(base_chains::tail(chain, source.context));
+            last.extend(base_chains::last_rules(chain, source.context));
             last.iter().for_each(|rule| hash.add(rule));
             if !is_there(chain.table(), chain.name(), hash.finish()) {
                 edit.shared.push(chain);
@@ -233,7 +233,7 @@ impl Edit {
                 let rules = source.shared_rules_of(service);
                 rules.last[*chain as usize].iter().for_each(|rule| hash.add(rule));
             }
-            base_chains::tail(*chain, source.context)
+            base_chains::last_rules(*chain, source.context)
                 .iter()
                 .for_each(|rule| hash.add(rule));
             all.push((chain.table(), chain.name().into(), hash.finish()));
@@ -349,7 +349,7 @@ fn write_shared(chain: Shared, source: RuleInputs<'_>, script: &mut Script<'_>) 
         }
     }
     script.belongs_to(None);
-    script.append(chain.name(), &base_chains::tail(chain, source.context))
+    script.append(chain.name(), &base_chains::last_rules(chain, source.context))
 }
 
 /// Input of `iptables-restore`, with the Service of each part.

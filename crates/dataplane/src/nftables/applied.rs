@@ -10,7 +10,7 @@ use plan::{EndpointSet, Family, Plan};
 use super::bytes::Bytes;
 use super::delegation::Delegation;
 use super::layout::Map;
-use super::local_redirects::redirected;
+use super::local_redirects::with_local_redirects;
 use super::map_element::{MapElement, difference};
 use super::port::{Port, Shared};
 use super::verdict_codes::VerdictCodes;
@@ -140,7 +140,7 @@ pub(super) fn planned_ports(
     let mut ports: Vec<Port> = plan
         .ports_of(service)
         .map(|port| {
-            let port = redirected(local_redirects, port);
+            let port = with_local_redirects(local_redirects, port);
             Port::new(&port, settings, &former, |verdict_chain| {
                 codes.code(verdict_chain)
             })

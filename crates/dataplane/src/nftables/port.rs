@@ -91,7 +91,7 @@ impl Port {
         mut code: impl FnMut(VerdictChain) -> u32,
     ) -> Self {
         let family = plan.key.family;
-        let first = first(plan);
+        let first = first_of_range(plan);
         let protocol = plan.key.protocol.number();
         let key = service_key(first, protocol, plan.is_range);
         let frontends = plan.frontends.iter().map(|frontend| {
@@ -140,7 +140,7 @@ impl Port {
         Self {
             family: plan.family,
             protocol: 0,
-            first: (unspecified(plan.family), 0),
+            first: (unspecified_address(plan.family), 0),
             is_range: false,
             is_sticky: false,
             is_hashed: false,
@@ -411,12 +411,12 @@ fn service_key((address, port): (IpAddr, u16), protocol: u8, is_range: bool) -> 
 }
 
 /// Returns address and port of the key. Of a range that is its first port.
-fn first(plan: &ServicePortPlan) -> (IpAddr, u16) {
+fn first_of_range(plan: &ServicePortPlan) -> (IpAddr, u16) {
     let mut addresses = plan
         .frontends
         .iter()
         .filter_map(|frontend| Some((frontend.address?, frontend.port)));
-    let unspecified = unspecified(plan.key.family);
+    let unspecified = unspecified_address(plan.key.family);
     let node_port = || {
         plan.frontends
             .first()
@@ -425,7 +425,7 @@ fn first(plan: &ServicePortPlan) -> (IpAddr, u16) {
     addresses.next().or_else(node_port).unwrap_or((unspecified, 0))
 }
 
-fn unspecified(family: Family) -> IpAddr {
+fn unspecified_address(family: Family) -> IpAddr {
     match family {
         Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         Family::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),

@@ -156,7 +156,7 @@ impl Worker {
                 .counters
                 .rate_limit_truncations
                 .fetch_add(1, Ordering::Relaxed);
-            slot.response_bytes = truncated(query, response);
+            slot.response_bytes = write_truncated(query, response);
             return;
         }
         match self.responder.respond(query, peer, response, state) {
@@ -185,7 +185,7 @@ impl Worker {
 }
 
 /// Writes a truncated response without records, which makes the client retry over TCP.
-fn truncated(query: &[u8], response: &mut [u8]) -> usize {
+fn write_truncated(query: &[u8], response: &mut [u8]) -> usize {
     match parse_query(query) {
         Ok(query) => {
             let mut reply = Reply::new(&query, response, UDP_BYTES_MIN);

@@ -241,7 +241,7 @@ fn start_controllers(
     let shutdown = supervisor.shutdown();
     supervisor.spawn("controllers", move || {
         let (client, options) = (client.clone(), options.clone());
-        let shutdown = Box::pin(shutdown::requested(shutdown.clone()));
+        let shutdown = Box::pin(shutdown::wait_for_request(shutdown.clone()));
         async move {
             let election = is_shared.then(|| election_settings("portolan-controllers"));
             let work = |client, shutdown: Shutdown| {
@@ -258,7 +258,7 @@ fn start_assigner(supervisor: &mut Supervisor, client: Client, options: balancer
     let shutdown = supervisor.shutdown();
     supervisor.spawn("balancer", move || {
         let (client, options) = (client.clone(), options.clone());
-        let shutdown = Box::pin(shutdown::requested(shutdown.clone()));
+        let shutdown = Box::pin(shutdown::wait_for_request(shutdown.clone()));
         async move {
             let election = is_shared.then(|| election_settings("portolan-balancer"));
             let work = |client, shutdown: Shutdown| balancer::run(client, options.clone(), shutdown);

@@ -68,7 +68,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
             let sources = sources(&client, &pod, container).await?;
             let (present, newer) = by_age(&services.items, started_at(&object, &container.name));
             text.push_str(&environment(&pod, container, &facts, &present, &sources)?);
-            text.push_str(&omitted(&pod, &newer));
+            text.push_str(&omission_line(&pod, &newer));
         }
         Ok::<_, CommandError>(text)
     })?;
@@ -111,7 +111,7 @@ fn by_age(services: &[Service], started: Option<Timestamp>) -> (Vec<Service>, Ve
 }
 
 /// Returns the line about Services whose variables the container lacks.
-fn omitted(pod: &Pod, newer: &[Service]) -> String {
+fn omission_line(pod: &Pod, newer: &[Service]) -> String {
     let links = pod.spec.enable_service_links.unwrap_or(true);
     let visible = visible_services(newer, &pod.metadata.namespace, links);
     let names = visible.iter().map(|service| {

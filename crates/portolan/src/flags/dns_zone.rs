@@ -163,7 +163,7 @@ impl DnsZoneFlags {
         config.stubs = self
             .stub
             .iter()
-            .map(|text| stub(text))
+            .map(|text| stub_zone(text))
             .collect::<Result<_, _>>()?;
         config.ttl_seconds = self.ttl;
         config.pods = match self.pods {
@@ -214,7 +214,7 @@ fn concurrent_queries(text: &str) -> Result<usize, InvalidValue> {
 }
 
 /// Parses a zone with its resolvers.
-fn stub(text: &str) -> Result<StubZone, UsageError> {
+fn stub_zone(text: &str) -> Result<StubZone, UsageError> {
     let invalid = || {
         UsageError(format!(
             "--stub {text:?} is not ZONE=ADDRESS[:PORT],…; an example is corp.example=192.0.2.53"

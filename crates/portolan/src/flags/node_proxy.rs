@@ -159,7 +159,7 @@ impl NodeProxyFlags {
         let mut configuration = KubeProxyConfiguration::default();
         self.write(&mut configuration);
         configuration.set_default_ports();
-        let (mode, config) = validated(&configuration)?;
+        let (mode, config) = validate(&configuration)?;
         warn_of_gates(&self.feature_gates.without_effect_on_hosts());
         let config = proxy::Config {
             // The limit of connections stays that of the kernel: other programs of the host share it.
@@ -237,7 +237,7 @@ fn modes() -> PossibleValuesParser {
 /// # Errors
 ///
 /// [`UsageError`] for the first invalid field.
-pub(crate) fn validated(configuration: &KubeProxyConfiguration) -> Result<(Mode, proxy::Config), UsageError> {
+pub(crate) fn validate(configuration: &KubeProxyConfiguration) -> Result<(Mode, proxy::Config), UsageError> {
     validate(configuration, &host_name()).map_err(|error| UsageError(error.to_string()))
 }
 

@@ -111,7 +111,7 @@ fn set_rules(
     gaps: &mut Gaps,
 ) {
     observation.tables = inventory.map(|inventory| {
-        let (tables, is_truncated) = tables::observed(inventory);
+        let (tables, is_truncated) = tables::observed_tables(inventory);
         if is_truncated {
             gaps.truncate("chains");
         }

@@ -76,7 +76,7 @@ pub(super) fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<Runn
 }
 
 /// Returns the proxies in the network namespace of this process; none if other processes are hidden.
-pub(crate) fn running() -> Vec<RunningProxy> {
+pub(crate) fn running_proxies() -> Vec<RunningProxy> {
     let found = processes::read_all().and_then(|all| Ok((all, processes::own_namespace()?)));
     match found {
         Ok((all, own)) => read(&all, own, &host_name()),

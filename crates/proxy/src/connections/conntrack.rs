@@ -67,7 +67,7 @@ pub(crate) fn delete_stale(
 }
 
 /// Returns the TCP connections whose drain period is over.
-pub(crate) fn drained(
+pub(crate) fn drained_connections(
     conntrack: &mut Conntrack,
     plan: &Plan,
     due: &Due,
@@ -88,7 +88,7 @@ pub(crate) fn tcp_flows(
 }
 
 /// Returns the endpoints to which an open TCP connection leads through their Service.
-pub(crate) fn connected(
+pub(crate) fn connected_endpoints(
     conntrack: &mut Conntrack,
     plan: &Plan,
     endpoints: &ServiceEndpoints,
@@ -102,7 +102,7 @@ pub(crate) fn connected(
 }
 
 /// Returns true if an open TCP connection leads through a Service to one of these endpoints of the Service.
-pub(crate) fn reaches(plan: &Plan, flow: &Flow, endpoints: &ServiceEndpoints) -> bool {
+pub(crate) fn reaches_endpoint(plan: &Plan, flow: &Flow, endpoints: &ServiceEndpoints) -> bool {
     service_endpoint(plan, flow).is_some_and(|endpoint| endpoints.contains(&endpoint))
 }
 

@@ -140,11 +140,11 @@ impl Offset {
 }
 
 /// Encodes a value for etcd.
-pub(super) fn stored(value: &Value) -> Bytes {
+pub(super) fn encode_value(value: &Value) -> Bytes {
     value.packed()
 }
 
-/// Decodes the output of [`stored`]; `None` for other bytes.
+/// Decodes the output of [`encode_value`]; `None` for other bytes.
 pub(super) fn parse_stored(stored: &Bytes) -> Option<Value> {
     Value::unpack(stored)
 }
@@ -162,7 +162,7 @@ impl CommitRecord {
     pub(super) fn encode(&self) -> Bytes {
         let mut encoded = format!("{:016x}\n", self.mark).into_bytes();
         for (key, value) in &self.last {
-            let value = stored(value);
+            let value = encode_value(value);
             encoded.extend_from_slice(format!("{} {}\n{key}", key.len(), value.len()).as_bytes());
             encoded.extend_from_slice(&value);
         }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::layout::{COMMIT, CommitRecord, Offset, Prefix, is_object, parse_stored, stored};
+use super::layout::{COMMIT, CommitRecord, Offset, Prefix, encode_value, is_object, parse_stored};
 use super::wire::{
     Compare, Comparison, DeleteRangeRequest, KeyValue, Operand, PutRequest, RangeRequest, Request, RequestOp,
     Response, Target, TxnRequest, TxnResponse,
@@ -241,7 +241,7 @@ fn compare(key: Bytes, result: Comparison, target: Target, operand: Operand) -> 
 
 fn operation(prefix: &Prefix, write: &Write) -> RequestOp {
     match write {
-        Write::Put(key, value) => put(prefix.key(key), stored(value)),
+        Write::Put(key, value) => put(prefix.key(key), encode_value(value)),
         Write::Delete { key, .. } => Request::DeleteRange(DeleteRangeRequest {
             key: prefix.key(key),
             range_end: Bytes::new(),

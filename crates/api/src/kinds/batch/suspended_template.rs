@@ -20,7 +20,7 @@ pub(super) fn is_adjustable(old: &Value) -> bool {
 
 /// Returns the old template with the parts of the new one that a suspended Job may change: labels, annotations, scheduling
 /// directives and resources.
-pub(super) fn adjusted(old: &Value, new: &Value) -> Value {
+pub(super) fn adjusted_template(old: &Value, new: &Value) -> Value {
     let mut template = old.clone();
     copy(&mut template, new, "metadata", &["labels", "annotations"]);
     copy(

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::lifetime::{AgeLimit, Lifetime};
-use crate::rebalance::excess;
+use crate::rebalance::excess_connections;
 
 /// A listener whose connections are distributed again.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Round {
         let chosen = connections.into_iter().zip(&self.groups);
         chosen
             .flat_map(|(connections, group)| {
-                excess(
+                excess_connections(
                     connections,
                     &group.endpoints,
                     group.percent,

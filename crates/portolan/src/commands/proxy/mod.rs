@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use crate::error::{CommandError, FileError, UsageError};
 use crate::flags::client::ClientFlags;
 use crate::flags::ipvs;
-use crate::flags::node_proxy::{NodeProxyFlags, validated, warn_of_gates};
+use crate::flags::node_proxy::{NodeProxyFlags, validate, warn_of_gates};
 use crate::flags::values::host_name;
 use crate::{rlimit, runtime, shutdown};
 use flags::ProxyFlags;
@@ -111,12 +111,12 @@ pub(crate) fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, Comm
     }
     let configuration = flags.configuration()?;
     if let Some(path) = &flags.proxy.write_config_to {
-        validated(&configuration)?;
+        validate(&configuration)?;
         std::fs::write(path, render(&configuration)?).map_err(FileError::at(path))?;
         tracing::info!(path = %path.display(), "configuration written");
         return Ok(ExitCode::SUCCESS);
     }
-    let (mode, config) = validated(&configuration)?;
+    let (mode, config) = validate(&configuration)?;
     let config = proxy::Config {
         answers_ping: flags.node.answer_ping,
         xdp_interface: flags.node.xdp_interface.clone(),

@@ -73,7 +73,7 @@ pub(super) fn read(inventory: Option<&Inventory>, gaps: &mut Gaps) -> IptablesSt
         ..IptablesState::default()
     };
     for family in &FAMILIES {
-        match legacy(family) {
+        match read_legacy_tables(family) {
             Ok(saved) => state.add_legacy(family, saved),
             Err(failure) => {
                 gaps.take::<()>("iptables", Err(failure));
@@ -170,7 +170,7 @@ impl IptablesState {
 }
 
 /// Reads the tables of iptables-legacy; `None` if the kernel has none.
-fn legacy(family: &Family) -> Result<Option<Saved>, ReadFailure> {
+fn read_legacy_tables(family: &Family) -> Result<Option<Saved>, ReadFailure> {
     let path = Path::new(family.legacy_tables);
     let is_empty = match std::fs::File::open(path) {
         Ok(_) => read_text(path).is_none_or(|text| text.is_empty()),

@@ -88,8 +88,8 @@ fn forward_rule(text: &str) -> ForwardRule {
                 is_negated = true;
                 continue;
             }
-            "-i" => rule.input_link = words.next().map(|link| negatable(link, is_negated)),
-            "-o" => rule.output_link = words.next().map(|link| negatable(link, is_negated)),
+            "-i" => rule.input_link = words.next().map(|link| format_link(link, is_negated)),
+            "-o" => rule.output_link = words.next().map(|link| format_link(link, is_negated)),
             "-s" | "-d" => {
                 let range = words.next().and_then(|range| range.parse().ok());
                 rule.has_other_matches |= is_negated || range.is_none();
@@ -124,7 +124,7 @@ fn forward_rule(text: &str) -> ForwardRule {
     rule
 }
 
-fn negatable(link: &str, is_negated: bool) -> String {
+fn format_link(link: &str, is_negated: bool) -> String {
     if is_negated {
         format!("!{link}")
     } else {

@@ -149,8 +149,8 @@ fn perform(request: &Request) -> Option<ProbeAnswer> {
             RESPONSE_TIMEOUT,
         )),
         Request::Tls(target) => Some(connection::tls(*target, TIMEOUT)),
-        Request::Udp(target) => datagram::empty(*target, TIMEOUT),
-        Request::Dns { server, name, kind } => Some(datagram::dns(*server, name, *kind, TIMEOUT)),
+        Request::Udp(target) => datagram::send_empty(*target, TIMEOUT),
+        Request::Dns { server, name, kind } => Some(datagram::send_dns_query(*server, name, *kind, TIMEOUT)),
         Request::PathMtu { target, bytes } => path_mtu::send(*target, *bytes, TIMEOUT),
         Request::Arp {
             link,

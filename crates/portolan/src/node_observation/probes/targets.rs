@@ -242,7 +242,7 @@ impl Selection<'_> {
         jobs: &mut Vec<Job>,
     ) {
         let host = format!("{}.{}", name.name, name.namespace);
-        match declared(port) {
+        match declared_probe_kind(port) {
             Some(ProbeKind::Http) => {
                 let annotations = &service.metadata.annotations;
                 let has_header = annotations.keys().any(|key| key.contains(PROXY_PROTOCOL));
@@ -442,7 +442,7 @@ fn kind_of(request: &Request) -> u16 {
 }
 
 /// Returns the kind of probe for the application protocol that a port declares by its name or `appProtocol`.
-fn declared(port: &ServicePort) -> Option<ProbeKind> {
+fn declared_probe_kind(port: &ServicePort) -> Option<ProbeKind> {
     let declared = port.app_protocol.as_deref().unwrap_or_else(|| {
         let first = port.name.split('-').next();
         first.unwrap_or_default()

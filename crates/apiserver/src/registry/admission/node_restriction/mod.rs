@@ -107,7 +107,7 @@ fn finalizers(object: &Value) -> Vec<&str> {
 }
 
 /// Reads the object `target` from the store.
-fn stored(index: &Index, target: &Target) -> Result<Value, Refusal> {
+fn read_stored(index: &Index, target: &Target) -> Result<Value, Refusal> {
     let not_found = || Refusal::Unreadable(Failure::not_found(target.kind, target.name()));
     let entry = index.get(&target.key()).ok_or_else(not_found)?;
     serde_json::from_slice(&entry.value).map_err(|error| {
