@@ -7,7 +7,7 @@ use api::object::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource};
 use api::selector::LabelSelector;
 use serde_json::Value;
 
-use crate::api_requests::Listed;
+use crate::api_requests::ObjectList;
 use crate::caches::ObjectCache;
 
 /// A cache of one kind with an index by the UID of the owning controller.
@@ -50,7 +50,7 @@ impl<T: Resource> OwnedObjects<T> {
 
     /// Applies the complete list of objects that match a selector. Objects of the owner that it lacks are
     /// deleted.
-    pub(crate) fn apply_list(&mut self, owner: &ObjectMeta, selector: &LabelSelector, listed: Listed<T>) {
+    pub(crate) fn apply_list(&mut self, owner: &ObjectMeta, selector: &LabelSelector, listed: ObjectList<T>) {
         let listed_uids: BTreeSet<&str> = listed
             .items
             .iter()

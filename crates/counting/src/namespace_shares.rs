@@ -10,12 +10,12 @@ mod tests;
 #[derive(Debug)]
 pub struct NamespaceShares {
     total_max: usize,
-    held: Mutex<Held>,
+    held: Mutex<PermitCounts>,
 }
 
 /// Number of permits that all namespaces hold, and each namespace with any.
 #[derive(Debug, Default)]
-struct Held {
+struct PermitCounts {
     total: usize,
     namespaces: HashMap<String, usize>,
 }
@@ -51,7 +51,7 @@ impl NamespaceShares {
         })
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, PermitCounts> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -119,7 +119,7 @@ pub(crate) struct UsedPolicies {
 
 /// Chosen endpoints of a Service port.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenEndpoints {
     pub(crate) cluster: Vec<Backend>,
     pub(crate) local: Vec<Backend>,
     /// True if any endpoint of the cluster is usable (EPT-06).
@@ -127,7 +127,11 @@ pub(crate) struct Chosen {
 }
 
 /// Chooses among the endpoints of a Service port, for a node in `zone`.
-pub(crate) fn choose(candidates: &[Candidate<'_>], used: UsedPolicies, zone: Option<&str>) -> Chosen {
+pub(crate) fn choose(
+    candidates: &[Candidate<'_>],
+    used: UsedPolicies,
+    zone: Option<&str>,
+) -> ChosenEndpoints {
     let select = |predicate: &dyn Fn(&Candidate<'_>) -> bool| -> Vec<Backend> {
         candidates
             .iter()
@@ -138,9 +142,9 @@ pub(crate) fn choose(candidates: &[Candidate<'_>], used: UsedPolicies, zone: Opt
     let has_usable_endpoint = candidates
         .iter()
         .any(|candidate| candidate.endpoint.is_ready() || candidate.is_last_resort());
-    let mut chosen = Chosen {
+    let mut chosen = ChosenEndpoints {
         has_usable_endpoint,
-        ..Chosen::default()
+        ..ChosenEndpoints::default()
     };
     if used.cluster {
         chosen.cluster = match topology(candidates, zone) {

@@ -9,7 +9,7 @@ use ::images::{Digest, Image, ImageStore, PullError, Reference, RegistryCredenti
 use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 
-use crate::images::image_access::{ImageAccess, Pulled};
+use crate::images::image_access::{ImageAccess, SuccessfulPull};
 
 #[cfg(test)]
 mod tests;
@@ -132,7 +132,7 @@ impl ImagePuller {
         let (sender, receiver) = watch::channel(None);
         let sender = Arc::new(sender);
         running.insert(key.clone(), Arc::downgrade(&sender));
-        let places = Places {
+        let places = PullPlaces {
             of_namespace: self.permits_of(namespace),
             of_node: Arc::clone(&self.permits),
             time_max: self.place_time_max,
@@ -173,14 +173,14 @@ impl ImagePuller {
 }
 
 /// Places among the pulls of a node and of a namespace.
-struct Places {
+struct PullPlaces {
     of_namespace: Arc<Semaphore>,
     of_node: Arc<Semaphore>,
     /// Time after which a pull leaves its place of the node.
     time_max: Duration,
 }
 
-impl Places {
+impl PullPlaces {
     /// Runs a pull when it has its places.
     async fn hold_for<T>(&self, pull: impl Future<Output = T>) -> T {
         // First: a pull that waits for its namespace must not hold a permit of the node.
@@ -232,7 +232,7 @@ impl RecordedPull {
     }
 
     fn finish(&self, before: Option<&Digest>, digest: Option<&Digest>) {
-        let pulled = digest.map(|digest| Pulled {
+        let pulled = digest.map(|digest| SuccessfulPull {
             digest,
             before,
             has_credentials: self.has_credentials,

@@ -96,7 +96,7 @@ pub(super) struct Streams {
 }
 
 /// Started program.
-pub(super) struct Launched {
+pub(super) struct LaunchedProgram {
     pub pid: i32,
     /// Other end of the standard input or of the terminal, if any.
     pub input: Option<OwnedFd>,
@@ -133,7 +133,7 @@ pub(super) fn launch(
     shared_namespaces: SharedNamespaces,
     directory: &OpenPodDirectory,
     output: io::PipeWriter,
-) -> io::Result<Launched> {
+) -> io::Result<LaunchedProgram> {
     let streams = Streams {
         input: Input::Null,
         output: output.try_clone()?.into(),
@@ -151,7 +151,7 @@ pub(super) fn launch_with_streams(
     shared_namespaces: SharedNamespaces,
     directory: &OpenPodDirectory,
     streams: Streams,
-) -> io::Result<Launched> {
+) -> io::Result<LaunchedProgram> {
     if program.command.is_empty() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -193,7 +193,7 @@ pub(super) fn launch_with_streams(
         Ok((Report { account: None, .. }, _)) if launch.finds_account() => {
             Err(io::Error::other("the process ended before its program started"))
         }
-        Ok((Report { account, .. }, mut descriptors)) => Ok(Launched {
+        Ok((Report { account, .. }, mut descriptors)) => Ok(LaunchedProgram {
             pid,
             input: descriptors.pop(),
             account,

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use super::attachments::ContainerStreams;
 use super::container_log::{LOG_BYTES_MAX, LogWriter};
 use super::container_output::ContainerOutput;
-use super::container_start::{Started, set_terminal_type, start};
+use super::container_start::{StartedContainer, set_terminal_type, start};
 use super::error_log::log_error;
 use super::exec_output;
 use super::launch::{SharedNamespaces, Streams, launch, launch_with_streams};
@@ -133,7 +133,7 @@ impl Processes {
             pid.ok_or_else(|| io::Error::other(format!("unable to find target container {target:?}")))
         });
         let target = target.transpose()?;
-        let Started { pid, streams, ends } = start(&mut program, target, &self.directory)?;
+        let StartedContainer { pid, streams, ends } = start(&mut program, target, &self.directory)?;
         let started_at = Timestamp::now();
         let role = Role::Container(name.to_owned());
         shared.processes.insert(pid, Process { role, started_at });

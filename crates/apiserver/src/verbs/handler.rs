@@ -12,7 +12,7 @@ use hyper::body::{Body as _, Incoming};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::access::audit::{Audit, AuditContext};
-use crate::access::filter::{AccessFilter, AccessRequest, Admitted};
+use crate::access::filter::{AccessFilter, AccessRequest, AdmittedRequest};
 use crate::access::flow_control::{Flow, LongRunning, RequestClass, Seat};
 use crate::failure::Failure;
 use crate::metrics::{Label, Metrics};
@@ -187,7 +187,7 @@ impl Handler {
         info: &RequestInfo,
         request: &Request<Incoming>,
         connection: &Connection,
-    ) -> Result<Admitted, Failure> {
+    ) -> Result<AdmittedRequest, Failure> {
         let access_request = AccessRequest {
             info,
             headers: request.headers(),
@@ -209,7 +209,7 @@ impl Handler {
         &self,
         info: &RequestInfo,
         request: &Request<Incoming>,
-        admitted: &Admitted,
+        admitted: &AdmittedRequest,
     ) -> Result<Option<ResponsePermit>, Failure> {
         if matches!(info.route, Route::Health | Route::Version) {
             return Ok(None);
@@ -256,7 +256,7 @@ impl Handler {
         self: Arc<Self>,
         operation: Operation,
         request: Request<Incoming>,
-        admitted: Admitted,
+        admitted: AdmittedRequest,
         revocation: Option<Revocation>,
     ) -> Result<ApiResponse, Failure> {
         let begin = Instant::now();
@@ -284,7 +284,7 @@ impl Handler {
         self: Arc<Self>,
         operation: Operation,
         request: Request<Incoming>,
-        admitted: Admitted,
+        admitted: AdmittedRequest,
         revocation: Option<Revocation>,
     ) -> Result<ApiResponse, Failure> {
         let Operation {
@@ -293,7 +293,7 @@ impl Handler {
             query,
             accept,
         } = operation;
-        let Admitted { requester, flow, .. } = admitted;
+        let AdmittedRequest { requester, flow, .. } = admitted;
         if is_forwarded(&target) {
             return self.forward(&target, &query, request, flow, revocation).await;
         }

@@ -13,7 +13,7 @@ use explain::traffic::{
 };
 use futures_util::stream::{self, StreamExt};
 
-use super::state::Shared;
+use super::state::SharedFeed;
 use crate::view::objects::Objects;
 use crate::view::traffic::{CLIENTS_MAX, ClientKind, ClientRow, ClusterTraffic, ServiceTraffic, Traffic};
 
@@ -61,7 +61,7 @@ impl DroppedRows {
 }
 
 /// Reads the reports of all nodes, again and again; never returns.
-pub(super) async fn repeat(client: &Client, shared: &Shared, dropped: &DroppedRows) {
+pub(super) async fn repeat(client: &Client, shared: &SharedFeed, dropped: &DroppedRows) {
     loop {
         let started = tokio::time::Instant::now();
         let nodes = shared.synced(|state| {
@@ -90,7 +90,7 @@ pub(super) async fn repeat(client: &Client, shared: &Shared, dropped: &DroppedRo
 async fn read_all(
     client: &Client,
     nodes: Vec<String>,
-    shared: &Shared,
+    shared: &SharedFeed,
     dropped: &DroppedRows,
 ) -> Vec<(String, Result<NodeFlows, String>)> {
     let read = |node: String| async move {

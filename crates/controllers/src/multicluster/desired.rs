@@ -102,12 +102,12 @@ pub(super) enum Import {
         reachability: State,
     },
     /// The import exists, with these objects.
-    Present(Box<Present>),
+    Present(Box<PresentImport>),
 }
 
 /// The desired objects of an import that exists.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Present {
+pub(super) struct PresentImport {
     pub(super) resolution: Resolution,
     /// Name of the derived Service; `None` for a headless import.
     pub(super) derived: Option<String>,
@@ -171,7 +171,7 @@ fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option
     };
     let derived = (!resolution.spec.is_headless()).then(|| names::derived_service(&inputs.key.name));
     let slices = mirror(inputs, exports, &resolution.accepted, derived.as_deref());
-    Import::Present(Box::new(Present {
+    Import::Present(Box::new(PresentImport {
         derived,
         slices,
         clusters: exports.iter().map(|export| export.cluster.clone()).collect(),

@@ -10,7 +10,7 @@ use client::Event;
 use reconcile::queue::Queue;
 use serde_json::Value;
 
-use crate::api_requests::Listed;
+use crate::api_requests::ObjectList;
 use crate::malformed_object::log_skipped;
 use crate::owned_objects::{AffectedOwners, OwnedObjects, read_selector, selector_matches};
 
@@ -205,7 +205,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
     }
 
     /// Applies a complete list of the objects that match an owner's selector, which completes the refresh.
-    fn apply_list(&mut self, key: &ObjectKey, listed: Listed<T>) {
+    fn apply_list(&mut self, key: &ObjectKey, listed: ObjectList<T>) {
         if let Some(owner) = self.objects.get(key) {
             let selector = read_selector((self.selector_of)(owner)).unwrap_or_default();
             self.owned.apply_list(owner.metadata(), &selector, listed);

@@ -57,14 +57,14 @@ struct AppliedFrontend {
 
 /// An element that several Service ports may share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Shared {
+pub(super) enum SharedElement {
     /// Address on which all ports belong to Services.
     ClusterIp(IpAddr),
     /// Endpoint on this node.
     LocalEndpoint(IpAddr),
 }
 
-impl Shared {
+impl SharedElement {
     /// Returns the element.
     pub(super) fn element(self) -> MapElement {
         match self {
@@ -194,17 +194,17 @@ impl Port {
     }
 
     /// Returns the shared elements, possibly with duplicates.
-    pub(super) fn shared(&self) -> impl Iterator<Item = Shared> + '_ {
+    pub(super) fn shared(&self) -> impl Iterator<Item = SharedElement> + '_ {
         let addresses = self
             .frontends
             .iter()
             .filter(|frontend| frontend.claims_address)
             .filter_map(|frontend| frontend.address)
-            .map(Shared::ClusterIp);
+            .map(SharedElement::ClusterIp);
         let endpoints = self.cluster.iter().chain(self.local.iter());
         let local = endpoints
             .filter(|backend| backend.can_be_local)
-            .map(|backend| Shared::LocalEndpoint(backend.address.ip()));
+            .map(|backend| SharedElement::LocalEndpoint(backend.address.ip()));
         addresses.chain(local)
     }
 

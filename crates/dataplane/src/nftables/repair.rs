@@ -13,7 +13,7 @@ use crate::DataplaneError;
 use super::applied::comment;
 use super::layout::{Map, address_bytes};
 use super::map_element::{MapElement, MapId};
-use super::port::{Port, RANGE_BIT, Shared};
+use super::port::{Port, RANGE_BIT, SharedElement};
 use super::synchronize::Repair;
 use super::transaction::{NO_OWNER, write_chains, write_elements};
 use super::{Bytes, NftablesDataplane, base_ruleset, snapshot};
@@ -129,8 +129,8 @@ impl NftablesDataplane {
             Map::ClusterIps | Map::Hairpin => {
                 let (address, _) = split_address(key.as_slice(), family)?;
                 let shared = match map {
-                    Map::ClusterIps => Shared::ClusterIp(address),
-                    _ => Shared::LocalEndpoint(address),
+                    Map::ClusterIps => SharedElement::ClusterIp(address),
+                    _ => SharedElement::LocalEndpoint(address),
                 };
                 Some(shared.element()).filter(|element| self.applied.has_shared(shared) && of_key(element))
             }

@@ -41,7 +41,7 @@ pub use state::PORTS_MAX;
 pub use xdp::XdpState;
 
 use peers::Peers;
-use recovery::Recovered;
+use recovery::RecoveredState;
 use slots::Weights;
 use state::{HOPS, NumberedSlots, State, is_forwarded};
 use xdp::Xdp;
@@ -210,7 +210,7 @@ impl TwoTier {
         if self.has_recovered {
             return Ok(());
         }
-        let mut recovered = Recovered::read(&mut self.connection, &mut self.nftables, nodes)?;
+        let mut recovered = RecoveredState::read(&mut self.connection, &mut self.nftables, nodes)?;
         self.peers.reserve(std::mem::take(&mut recovered.numbers));
         for port in plan.ports().filter(|port| is_forwarded(port)) {
             if let Some((number, slots)) = recovered.slots_of(port, &self.own_name) {

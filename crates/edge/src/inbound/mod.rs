@@ -19,7 +19,7 @@ use crate::http;
 use crate::outbound::{self, BackendStream, socket_reuse};
 use crate::peer::Peer;
 use crate::port::{Port, PortSettings};
-use crate::proxy_protocol::{self, HEADER_BYTES_MAX, Header, Parsed};
+use crate::proxy_protocol::{self, HEADER_BYTES_MAX, Header, ParseResult};
 use crate::refusal::ConnectionRefusal;
 use crate::relay::{InitialData, RelayOutcome, relay};
 use crate::settings::Frontend;
@@ -142,9 +142,9 @@ async fn read_proxy_header(stream: &mut ClientStream) -> Option<Header> {
         let count = stream.read(&mut more).await.ok().filter(|count| *count > 0)?;
         bytes.extend_from_slice(more.get(..count)?);
         match proxy_protocol::read(&bytes) {
-            Ok(Parsed::Incomplete) if bytes.len() < HEADER_BYTES_MAX => {}
-            Ok(Parsed::Incomplete) => return None,
-            Ok(Parsed::Complete {
+            Ok(ParseResult::Incomplete) if bytes.len() < HEADER_BYTES_MAX => {}
+            Ok(ParseResult::Incomplete) => return None,
+            Ok(ParseResult::Complete {
                 header,
                 bytes: length,
             }) => {

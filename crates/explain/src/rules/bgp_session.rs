@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::observed::{ObservedNode, observed_nodes};
 use crate::facts::probes::{self, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
@@ -61,7 +61,7 @@ fn without_peer(world: &World) -> Option<Finding> {
 
 /// Reports that a router outside of the cluster has no route to a load balancer IP, although sessions are established.
 fn route_refused(subject: &Subject<'_>) -> Vec<Finding> {
-    let nodes: Vec<Observed<'_>> = observed_nodes(subject.world).collect();
+    let nodes: Vec<ObservedNode<'_>> = observed_nodes(subject.world).collect();
     let sessions = nodes
         .iter()
         .flat_map(|node| node.observation.bgp_sessions.iter().flatten());
@@ -94,7 +94,7 @@ fn route_refused(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// Returns the first probe from outside to which a router answered that it has no route. Hosts in the subnet of a node
 /// resolve the address by ARP, so its routes do not matter.
-fn without_route<'w>(nodes: &[Observed<'_>], found: &[Found<'w>], address: IpAddr) -> Option<Found<'w>> {
+fn without_route<'w>(nodes: &[ObservedNode<'_>], found: &[Found<'w>], address: IpAddr) -> Option<Found<'w>> {
     let outside = || {
         found.iter().copied().filter(move |(_, probe)| {
             probe.from == ProbeSource::Outside
@@ -113,7 +113,7 @@ fn without_route<'w>(nodes: &[Observed<'_>], found: &[Found<'w>], address: IpAdd
     outside().find(|(_, probe)| probe.outcome == Outcome::Unreachable)
 }
 
-fn finding(node: Observed<'_>) -> Option<Finding> {
+fn finding(node: ObservedNode<'_>) -> Option<Finding> {
     let sessions = node.observation.bgp_sessions.as_ref()?;
     let has_load_balancer = || {
         node.world

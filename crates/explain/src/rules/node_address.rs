@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::observed::{ObservedNode, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
@@ -90,7 +90,7 @@ fn host_address<'w>(world: &'w World, node: Node<'w>) -> Option<HostAddress<'w>>
     })
 }
 
-fn finding(node: Observed<'_>) -> Option<Finding> {
+fn finding(node: ObservedNode<'_>) -> Option<Finding> {
     let own: Vec<IpAddr> = node
         .addresses()
         .filter(|address| !address.is_loopback() && !is_link_local(*address))

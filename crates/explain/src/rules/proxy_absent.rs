@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{rules_changed, rules_outdated};
-use crate::facts::observed::{Observed, is_served, observed_nodes};
+use crate::facts::observed::{ObservedNode, is_served, observed_nodes};
 use crate::facts::pod_state::failure;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
@@ -66,7 +66,7 @@ fn check(world: &World) -> Vec<Finding> {
             findings.extend(wrong_name(node, index, proxy).or_else(|| process_unhealthy(node, index, proxy)));
         }
     }
-    let has_no_proxies = |node: Observed<'_>| node.observation.proxies.as_ref().is_none_or(Vec::is_empty);
+    let has_no_proxies = |node: ObservedNode<'_>| node.observation.proxies.as_ref().is_none_or(Vec::is_empty);
     if findings.is_empty() && observed_nodes(world).all(has_no_proxies) {
         findings.extend(failing_pods(world));
         if findings.is_empty() {
@@ -254,7 +254,7 @@ fn failing_pods(world: &World) -> Vec<Finding> {
 }
 
 /// Reports that no process of a node proxy runs. Rules of an earlier process stay in the kernel.
-fn process_absent(node: Observed<'_>) -> Option<Finding> {
+fn process_absent(node: ObservedNode<'_>) -> Option<Finding> {
     if node.may_have_other_dataplane() {
         return None;
     }
@@ -284,7 +284,7 @@ fn runs_in_pods(world: &World) -> bool {
 
 /// Reports that the proxy uses the name of another Node, or of none. If the observation itself has a name of no Node,
 /// the name of the proxy may be right.
-fn wrong_name(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
+fn wrong_name(node: ObservedNode<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
     let name = node.name();
     let used = proxy.node_name.as_deref().filter(|used| *used != name)?;
     let is_known = node.world.has(Kind::Node);
@@ -311,7 +311,7 @@ fn wrong_name(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Fin
 
 /// Reports a proxy that is not healthy. On a node that is about to leave, that is intended: load balancers use other
 /// nodes.
-fn process_unhealthy(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
+fn process_unhealthy(node: ObservedNode<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
     if proxy.healthy != Some(false) || node.node()?.is_leaving() {
         return None;
     }

@@ -1,6 +1,6 @@
 //! PTL-0037: the rules of a node are older than the objects.
 
-use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::observed::{ObservedNode, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::NodeProxy;
 use crate::rule::Rule;
@@ -28,7 +28,7 @@ fn check(world: &World) -> Vec<Finding> {
         .collect()
 }
 
-fn outdated_rules(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
+fn outdated_rules(node: ObservedNode<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
     let is_too_long = |seconds: &u64| *seconds >= SECONDS_MAX;
     let name = node.name();
     let (field, reason) = if let Some(seconds) = proxy.seconds_without_api.filter(is_too_long) {

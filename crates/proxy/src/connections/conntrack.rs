@@ -8,7 +8,7 @@ use dataplane::ServiceEndpoints;
 use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow};
 use plan::Plan;
 
-use crate::connections::drain::Due;
+use crate::connections::drain::DueDepartures;
 use crate::connections::resets::is_closed;
 use crate::connections::stale_flows::{CleanupScope, TrackedFlow};
 
@@ -70,7 +70,7 @@ pub(crate) fn delete_stale(
 pub(crate) fn drained_connections(
     conntrack: &mut Conntrack,
     plan: &Plan,
-    due: &Due,
+    due: &DueDepartures,
 ) -> Result<Vec<Flow>, ConntrackError> {
     tcp_flows(conntrack, |flow| due.ends(plan, &view(Protocol::Tcp, flow)))
 }

@@ -174,10 +174,10 @@ impl<D: Dataplane> Worker<D> {
     }
 
     /// Begins a pass that ends connections which could end later.
-    fn pass(&mut self, now: Instant) -> Pass {
+    fn pass(&mut self, now: Instant) -> ResetPass {
         // Each connection has two directions in the table.
         let listed_max = self.resets.free_entries(TableCapacity::Unreserved, now) / 2;
-        Pass {
+        ResetPass {
             room: ENDED_PER_PASS_MAX.min(listed_max),
             is_exceeded: false,
         }
@@ -255,13 +255,13 @@ fn count_ended(status: &SharedStatus, count: usize, reason: ResetReason) {
 
 /// Connections that a pass may still end.
 #[derive(Debug)]
-struct Pass {
+struct ResetPass {
     room: usize,
     /// True if connections remain for the next pass.
     is_exceeded: bool,
 }
 
-impl Pass {
+impl ResetPass {
     /// Reserves a part of the pass for connections. Returns the number of connections that may end.
     fn take(&mut self, count: usize) -> usize {
         let taken = count.min(self.room);

@@ -77,14 +77,14 @@ impl SharedStatus {
 
 /// Sources whose initial list is complete. The worker writes no rules before all lists are complete (KPR-05).
 #[derive(Debug, Default)]
-struct Synced {
+struct SyncedSources {
     services: bool,
     slices: bool,
     node: bool,
     service_cidrs: bool,
 }
 
-impl Synced {
+impl SyncedSources {
     fn is_complete(&self) -> bool {
         self.services && self.slices && self.node && self.service_cidrs
     }
@@ -125,7 +125,7 @@ pub(crate) struct Worker<D> {
     conntrack: Option<Conntrack>,
     config: Config,
     shared_status: Arc<SharedStatus>,
-    synced: Synced,
+    synced: SyncedSources,
     /// Last state of the Node.
     node: Option<Box<Node>>,
     /// IPs of the Node.
@@ -188,7 +188,7 @@ impl<D: Dataplane> Worker<D> {
             conntrack,
             config,
             shared_status,
-            synced: Synced::default(),
+            synced: SyncedSources::default(),
             node: None,
             node_ips: Vec::new(),
             own_addresses,

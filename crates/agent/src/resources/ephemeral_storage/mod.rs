@@ -10,7 +10,7 @@ use crate::object::quantity::Quantity;
 use crate::object::{Container, Pod, PodSpec};
 use crate::pods::state_directory::PodDirectory;
 
-use usage::{Budget, ENTRIES_MAX, ENTRIES_PER_ROUND, Unmeasured, Walk, bytes_of_file};
+use usage::{Budget, ENTRIES_MAX, ENTRIES_PER_ROUND, UnmeasuredReason, Walk, bytes_of_file};
 
 #[cfg(test)]
 mod tests;
@@ -190,7 +190,7 @@ impl Measurement {
     }
 
     /// Counts at most `entries` files and directories. Returns true at the end.
-    fn advance(&mut self, entries: usize) -> Result<bool, Unmeasured> {
+    fn advance(&mut self, entries: usize) -> Result<bool, UnmeasuredReason> {
         let mut budget = Budget {
             round: entries,
             total: self.entries_left,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::cluster_id::ClusterId;
 use super::conditions::{self, State};
-use super::desired::{Desired, Import, Present};
+use super::desired::{Desired, Import, PresentImport};
 use super::names::{MANAGED_BY, MANAGED_BY_LABEL};
 use super::observed::Observed;
 use super::slices::is_current;
@@ -68,7 +68,7 @@ fn next_removal(desired: &Desired, observed: &Observed) -> Option<Write> {
 
 fn next_of_present_import(
     desired: &Desired,
-    present: &Present,
+    present: &PresentImport,
     observed: &Observed,
     now: Timestamp,
 ) -> Option<Write> {
@@ -85,7 +85,7 @@ fn next_of_present_import(
         })
 }
 
-fn import(desired: &Desired, present: &Present, observed: &Observed) -> Option<Write> {
+fn import(desired: &Desired, present: &PresentImport, observed: &Observed) -> Option<Write> {
     let (labels, annotations) = (&present.resolution.labels, &present.resolution.annotations);
     let spec = import_spec(desired, present, observed);
     let Some(known) = &observed.import else {
@@ -115,7 +115,7 @@ fn import(desired: &Desired, present: &Present, observed: &Observed) -> Option<W
 }
 
 /// Returns the spec with the clusterset IPs. They stay while the derived Service exists.
-fn import_spec(desired: &Desired, present: &Present, observed: &Observed) -> ServiceImportSpec {
+fn import_spec(desired: &Desired, present: &PresentImport, observed: &Observed) -> ServiceImportSpec {
     let mut spec = present.resolution.spec.clone();
     if present.derived.is_some()
         && let Some(service) = observed.derived(&desired.key)

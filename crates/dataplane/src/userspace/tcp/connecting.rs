@@ -13,7 +13,7 @@ use socket2::SockRef;
 use super::lifetime::Lifetime;
 use super::outbound_sockets::{OutboundSocket, OutboundSockets};
 use super::pump::Pump;
-use super::relay::{Accepted, Relay, reset_at_close};
+use super::relay::{AcceptedClient, Relay, reset_at_close};
 use super::{CongestionControl, SharedListener};
 use crate::userspace::balancer::ConnectionCount;
 use crate::userspace::connection_permits::ConnectionPermit;
@@ -203,7 +203,7 @@ impl EndpointSearch {
         Relay::new(
             stream,
             outbound,
-            Accepted {
+            AcceptedClient {
                 service: listener.service.clone(),
                 lifetime: Lifetime::start(listener.age_limit.clone(), Instant::now(), random() as u16),
             },

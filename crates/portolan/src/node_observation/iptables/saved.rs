@@ -15,7 +15,7 @@ const NEW_STATE: &str = "NEW";
 
 /// Tables of iptables in one variant and family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Saved {
+pub(super) struct SavedTables {
     /// Number of rules in all tables.
     pub rules: u64,
     /// Policies of the built-in chains of the table `filter`, such as `FORWARD` and `DROP`.
@@ -29,8 +29,8 @@ pub(super) struct Saved {
 }
 
 /// Parses the output of `iptables-save`. Unknown lines are skipped.
-pub(super) fn parse(text: &str, services_chain: &str) -> Saved {
-    let mut saved = Saved::default();
+pub(super) fn parse(text: &str, services_chain: &str) -> SavedTables {
+    let mut saved = SavedTables::default();
     let mut rules_of_chains: BTreeMap<&str, u64> = BTreeMap::new();
     let mut table = "";
     for line in text.lines() {
@@ -64,7 +64,7 @@ pub(super) fn parse(text: &str, services_chain: &str) -> Saved {
     saved
 }
 
-impl Saved {
+impl SavedTables {
     fn add_chain(&mut self, name: &str, policy: &str) {
         if policy != "-" {
             self.policies.insert(name.to_owned(), policy.to_owned());

@@ -30,7 +30,7 @@ use super::node_certificates::is_removed;
 use crate::transport::connection::source::Source;
 use claims::{Claims, Reference};
 use keys::Keys;
-use signatures::{Signatures, Verified};
+use signatures::{Signatures, VerifiedToken};
 
 /// Tolerated clock difference.
 const LEEWAY_SECONDS: i64 = 60;
@@ -170,7 +170,7 @@ impl ServiceAccounts {
         })
     }
 
-    fn verify(&self, token: &str, source: Option<Source>) -> Result<Arc<Verified>, Rejection> {
+    fn verify(&self, token: &str, source: Option<Source>) -> Result<Arc<VerifiedToken>, Rejection> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Rejection::Foreign);
         }
@@ -191,7 +191,7 @@ impl ServiceAccounts {
             Some(_) if is_limited => Err(Rejection::TooMany),
             Some(claims) if is_signed => {
                 let identity = Arc::new(identity(&claims));
-                Ok(self.signatures.insert(digest, Verified { claims, identity }))
+                Ok(self.signatures.insert(digest, VerifiedToken { claims, identity }))
             }
             Some(_) => {
                 self.signatures.count_invalid(source);
