@@ -520,7 +520,7 @@ impl Peer {
         let Some(connection) = self.remove(id) else {
             if is_attempt {
                 self.actions.push(Action::Close(id));
-                self.note_failure(error);
+                self.record_failure(error);
                 self.schedule(now);
             }
             return;
@@ -537,12 +537,12 @@ impl Peer {
                 if (notification.code, notification.subcode) == (Notification::CEASE, Notification::COLLISION)
         );
         if !is_collision {
-            self.note_failure(error);
+            self.record_failure(error);
         }
         self.schedule(now);
     }
 
-    fn note_failure(&mut self, error: SessionError) {
+    fn record_failure(&mut self, error: SessionError) {
         self.counters.failures += 1;
         self.failures = self.failures.saturating_add(1);
         self.last_error = Some(error);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use client::election;
 use client::{Client, ClientError, Config};
 use controllers::Environment;
-use controllers::certificates::{Authority, Reserved};
+use controllers::certificates::{Authority, ReservedNames};
 use store::Store;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -83,7 +83,7 @@ impl ControlPlane {
         )?;
         let kubeconfig = self.admin_kubeconfig.clone();
         let is_merged = self.has_merged_kubeconfig && merge_kubeconfig(&kubeconfig);
-        let reserved = Reserved::new(server.serving_names(), &self.cluster.cluster_domain);
+        let reserved = ReservedNames::new(server.serving_names(), &self.cluster.cluster_domain);
         let node_name = agent.node_name.clone();
         let (request_shutdown, shutdown) = watch::channel(false);
         let mut supervisor = Supervisor::new(Arc::clone(&status), shutdown);
@@ -183,7 +183,7 @@ impl ControlPlane {
         supervisor: &mut Supervisor,
         credentials: Credentials,
         pki_directory: &Path,
-        reserved: Reserved,
+        reserved: ReservedNames,
     ) -> Result<OtherComponents, CommandError> {
         let file = |name: &str| pki_directory.join(name);
         let authority = Authority::open(&file("ca.crt"), &file("ca.key"), self.signing_duration)?
