@@ -253,12 +253,19 @@ async fn relay_to_backend<S: RelayStream>(
         return Ok(());
     };
     record.end = Some(ConnectionEnd::Relayed(outcome));
-    if let (RelayOutcome::Finished, BackendStream::Plain(backend), true) = (outcome, backend, is_near)
+    if is_near && outcome == RelayOutcome::Finished {
+        keep_socket(backend, &record);
+    }
+    Ok(())
+}
+
+/// Keeps the socket of a finished connection for the next connection to the same backend.
+fn keep_socket(backend: BackendStream, record: &AccessRecord<'_>) {
+    if let BackendStream::Plain(backend) = backend
         && record.relayed.is_small()
         && let Some(chosen) = &record.chosen
         && !chosen.backend.is_removed()
     {
         socket_reuse::release(backend, chosen.backend.address);
     }
-    Ok(())
 }
