@@ -237,8 +237,8 @@ fn execute_request() -> io::Result<()> {
 
 /// Confines this process and executes the program.
 fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::convert::Infallible> {
-    // This process becomes as unprivileged as the processes of the container, and can have the user ID of the host's root
-    // in the user namespace of the Pod. Those processes must not read or trace it. `execve` ends the protection.
+    // This process gets the privileges of the processes of the container. In the user namespace of the Pod, it can have
+    // the user ID of the host's root. Those processes must not read or trace it. `execve` ends the protection.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let pod_directory = OpenPodDirectory::inherit(&launch.directory)?;
     let program = &launch.program;

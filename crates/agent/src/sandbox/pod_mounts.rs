@@ -88,8 +88,8 @@ fn mount_sys(flags: MountFlags) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns true if the path is missing, or if the only user of the Pod has no access to it: an agent without privileges can
-/// have another user's `HOME`.
+/// Returns true if the path is missing, or if the only user of the Pod has no access to it. An agent without privileges
+/// can have another user's `HOME`.
 fn is_unreachable(error: &io::Error, users: &IdMap) -> bool {
     match error.kind() {
         io::ErrorKind::NotFound => true,

@@ -184,8 +184,8 @@ impl Admission {
         Ok(permit)
     }
 
-    /// Returns true if the Service and its namespace, which the caller has counted one more for, have their shares, when
-    /// `open` of all were open before.
+    /// Returns true if the shares of the Service and of its namespace permit one more, which the caller has already
+    /// counted. `open` is the number of all before.
     fn has_share(&self, open: usize) -> bool {
         let (process, service) = (&self.process, &self.service);
         let counted =

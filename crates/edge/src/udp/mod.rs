@@ -1,5 +1,5 @@
-//! UDP flows. A flow is a client's address and has its own socket towards its backend, until it is idle for too long, or
-//! makes room for others.
+//! UDP flows. A flow belongs to a client's address and has its own socket towards its backend. It ends when it is idle
+//! for too long, or makes room for others.
 
 mod eviction;
 

@@ -65,8 +65,8 @@ fn full_table(node: ObservedNode<'_>, conntrack: &Conntrack) -> Option<Finding> 
     })
 }
 
-/// Reports packets without an entry, although the table is not full: it was full for a moment, or a helper of a protocol
-/// rejects the packets.
+/// Reports packets without an entry, although the table is not full. It was full for a moment, or a helper of a
+/// protocol rejects the packets.
 fn dropped_packets(node: ObservedNode<'_>, conntrack: &Conntrack) -> Option<Finding> {
     let dropped = conntrack.recent_drops.filter(|dropped| *dropped > 0)?;
     let message = format!(

@@ -23,8 +23,8 @@ pub(super) const RULE: Rule = Rule {
 const CODE: Code = Code(1);
 /// Port name of backends of an Ingress that stand for an action of the AWS load balancer controller.
 const ACTION_PORT: &str = "use-annotation";
-/// Ends of the names of StatefulSets whose charts name a governing Service and create none, such as those of Argo CD
-/// and of the operator of Elasticsearch. No client connects to their Pods by name.
+/// Ends of the names of StatefulSets whose charts name a governing Service and create none: Argo CD, the operator of
+/// Elasticsearch. No client connects to their Pods by name.
 const CONTROLLERS: [&str; 2] = ["-controller", "-operator"];
 
 /// Returns the finding for a Service that the user named and that does not exist.

@@ -132,8 +132,8 @@ impl ControlPlane {
         Ok(store)
     }
 
-    /// Creates the objects that must exist before the components start: the Node with its Pod CIDRs and taints, before
-    /// its agent registers it, and the settings of load balancing, before the assigner decides about addresses.
+    /// Creates the objects that must exist before the components start. The Node needs its Pod CIDRs and taints before
+    /// its agent registers it. The assigner needs the settings of load balancing before it decides about addresses.
     async fn prepare_cluster(&self, administrator: &Client) -> Result<(), CommandError> {
         let agent = &self.node.agent;
         let pools = async {

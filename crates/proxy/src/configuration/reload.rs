@@ -82,8 +82,8 @@ fn reload(
 
 fn send_if_changed(configs: &watch::Sender<Config>, config: Config) {
     configs.send_if_modified(|before| {
-        // The takeover from kube-proxy, the answers to echo requests, the interface of the XDP program and the debug pages
-        // follow the settings at the start only.
+        // A reload does not change these settings: takeover from kube-proxy, answers to echo requests, interface of the
+        // XDP program, debug pages.
         let config = Config {
             leftovers: before.leftovers,
             answers_ping: before.answers_ping,

@@ -236,7 +236,7 @@ fn families(cidrs: &[String]) -> (bool, bool) {
 }
 
 /// Returns default settings with the periods of the mode. The modes nftables, ebpf and userspace have the default
-/// periods of repairs and of changes: changes by nftables take little time, and the kernel reports external changes.
+/// periods of repairs and of changes. Changes by nftables take little time, and the kernel reports external changes.
 fn config_with_periods(mode: Mode, configuration: &KubeProxyConfiguration) -> Config {
     let defaults = Config::default();
     match mode {

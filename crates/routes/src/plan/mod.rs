@@ -145,8 +145,8 @@ impl Plan {
         let mut taken: Vec<(IpNet, &str)> = Vec::new();
         let mut ethernets: BTreeMap<[u8; 6], &str> = BTreeMap::new();
         for node in own {
-            // The hash of names is not cryptographic: a host could join under a name that leads to the address of
-            // another one, and receive its packets.
+            // The hash of names is not cryptographic. A host could choose a name whose hash is the address of another
+            // one, and receive its packets.
             if matches!(settings.network, Network::Vxlan { .. }) && !node.pod_cidrs.is_empty() {
                 let owner = ethernets.entry(ethernet_of(&node.name)).or_insert(&node.name);
                 if *owner != node.name {

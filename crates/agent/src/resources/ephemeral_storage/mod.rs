@@ -1,5 +1,5 @@
-//! Limits of the disk that a Pod uses (kubelet's `localStorageEviction`): writable layers, logs, `emptyDir` volumes, and
-//! the files of the Pod in `/etc` of its containers.
+//! Limits of the disk that a Pod uses (kubelet's `localStorageEviction`). Writable layers, logs, `emptyDir` volumes,
+//! and the files of the Pod in `/etc` of its containers count.
 
 mod usage;
 

@@ -156,8 +156,8 @@ fn load_bounds(program: &mut Assembler, bytes: i32, otherwise: Label) {
     program.jump_if_register(Condition::Greater, R1, R9, otherwise);
 }
 
-/// Requires a packet to this host that the rules would forward unchanged: whole, without options, with a TTL, not too
-/// large, and not from a Pod. Passes protocols other than TCP and UDP, as SCTP has other headers.
+/// Requires a packet to this host that the rules would forward unchanged. It is whole, has a TTL and no options, is not
+/// too large, and is not from a Pod. Passes protocols other than TCP and UDP, as SCTP has other headers.
 fn require_forwardable(program: &mut Assembler, parameters: &Parameters, pass: Label) {
     for (offset, part) in (0_i16..).step_by(2).zip(parameters.ethernet.as_chunks::<2>().0) {
         program.load(Width::Half, R1, R7, offset);
