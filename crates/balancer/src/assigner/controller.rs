@@ -221,16 +221,20 @@ impl Controller {
             WatchEvent::Slice(Event::Applied(slice)) => state.apply_slice(&slice),
             WatchEvent::Slice(Event::Deleted(key)) => state.remove_slice(&key),
             WatchEvent::Slice(Event::Synced) => state.slices_synced(),
-            WatchEvent::Slice(Event::Malformed { key, error }) => malformed("EndpointSlice", &key, &error),
+            WatchEvent::Slice(Event::Malformed { key, error }) => {
+                log_malformed("EndpointSlice", &key, &error)
+            }
             WatchEvent::Service(Event::Synced) => self.synced(|this| &mut this.services.is_synced),
             WatchEvent::Pool(Event::Synced) => self.synced(|this| &mut this.pools.is_synced),
             WatchEvent::Namespace(Event::Synced) => self.synced(|this| &mut this.namespaces.is_synced),
             WatchEvent::Node(Event::Synced) => self.synced(|this| &mut this.nodes.is_synced),
             // A malformed Service keeps its allocated addresses.
-            WatchEvent::Service(Event::Malformed { key, error }) => malformed("Service", &key, &error),
-            WatchEvent::Pool(Event::Malformed { key, error }) => malformed("AddressPool", &key, &error),
-            WatchEvent::Namespace(Event::Malformed { key, error }) => malformed("Namespace", &key, &error),
-            WatchEvent::Node(Event::Malformed { key, error }) => malformed("Node", &key, &error),
+            WatchEvent::Service(Event::Malformed { key, error }) => log_malformed("Service", &key, &error),
+            WatchEvent::Pool(Event::Malformed { key, error }) => log_malformed("AddressPool", &key, &error),
+            WatchEvent::Namespace(Event::Malformed { key, error }) => {
+                log_malformed("Namespace", &key, &error)
+            }
+            WatchEvent::Node(Event::Malformed { key, error }) => log_malformed("Node", &key, &error),
         };
         self.enqueue(work);
         if self.slices.is_none() && self.state.has_node_pools() {
@@ -263,7 +267,7 @@ impl Controller {
                 None => Vec::new(),
             },
             Event::Synced => self.state.reports_synced(),
-            Event::Malformed { key, error } => malformed("Lease", &key, &error),
+            Event::Malformed { key, error } => log_malformed("Lease", &key, &error),
         }
     }
 
@@ -466,7 +470,7 @@ impl Controller {
     }
 }
 
-fn malformed(kind: &'static str, key: &ObjectKey, error: &str) -> Vec<WorkItem> {
+fn log_malformed(kind: &'static str, key: &ObjectKey, error: &str) -> Vec<WorkItem> {
     tracing::error!(kind, object = %key, error, "malformed object ignored");
     Vec::new()
 }

@@ -11,7 +11,7 @@ use reconcile::queue::Queue;
 use serde_json::Value;
 
 use crate::api_requests::ObjectList;
-use crate::malformed_object::log_skipped;
+use crate::malformed_object::log_malformed;
 use crate::owned_objects::{AffectedOwners, OwnedObjects, read_selector, selector_matches};
 
 pub(crate) use server_state::{ServerState, read_current, write_owner_changes};
@@ -93,7 +93,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
                 // Responses to jobs in progress may be older or newer than the list.
                 self.needs_refresh.extend(queue.in_progress().cloned());
             }
-            Event::Malformed { key, error } => log_skipped::<O>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<O>(&key, &error),
         }
     }
 
@@ -118,7 +118,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
                 self.owned.complete_list(revision)
             }
             Event::Malformed { key, error } => {
-                log_skipped::<T>(&key, &error);
+                log_malformed::<T>(&key, &error);
                 Vec::new()
             }
         };

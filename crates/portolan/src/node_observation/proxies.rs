@@ -15,7 +15,7 @@ use super::local_servers::LocalServers;
 use super::processes::{self, Process};
 use super::sysctls::text_of;
 use crate::flags::node_proxy::NodeProxyFlags;
-use crate::flags::values::host_name;
+use crate::flags::values::hostname;
 use crate::status_client::{self, StatusError};
 
 /// Time for a response of a proxy.
@@ -56,7 +56,7 @@ pub(crate) struct RunningProxy {
 }
 
 /// Returns the proxies in the network namespace `own`, which is that of this process.
-pub(super) fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<RunningProxy> {
+pub(super) fn read(processes: &[Process], own: u64, hostname: &str) -> Vec<RunningProxy> {
     let servers = &LocalServers::read(own);
     let is_here = |process: &&Process| process.namespace.is_none_or(|namespace| namespace == own);
     let found = processes
@@ -68,7 +68,7 @@ pub(super) fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<Runn
     std::thread::scope(|scope| {
         let threads: Vec<_> = found
             .iter()
-            .map(|(process, program)| scope.spawn(move || observe(process, *program, host_name, servers)))
+            .map(|(process, program)| scope.spawn(move || observe(process, *program, hostname, servers)))
             .collect();
         let joined = threads.into_iter().filter_map(|thread| thread.join().ok());
         joined.flatten().collect()
@@ -79,7 +79,7 @@ pub(super) fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<Runn
 pub(crate) fn running_proxies() -> Vec<RunningProxy> {
     let found = processes::read_all().and_then(|all| Ok((all, processes::own_namespace()?)));
     match found {
-        Ok((all, own)) => read(&all, own, &host_name()),
+        Ok((all, own)) => read(&all, own, &hostname()),
         Err(_) => Vec::new(),
     }
 }
@@ -117,7 +117,7 @@ fn program(process: &Process) -> Option<Program> {
 fn observe(
     process: &Process,
     program: Program,
-    host_name: &str,
+    hostname: &str,
     servers: &LocalServers,
 ) -> Option<RunningProxy> {
     let mut observed = NodeProxy {
@@ -144,7 +144,7 @@ fn observe(
                 .mode
                 .take()
                 .or_else(|| mode(process, configuration.as_ref()));
-            observed.node_name = Some(node_name(process, configuration.as_ref(), host_name));
+            observed.node_name = Some(node_name(process, configuration.as_ref(), hostname));
             observed.cluster_cidrs = cluster_cidrs(process, configuration.as_ref());
         }
         Program::Cilium => match cilium_replaces(process) {
@@ -307,13 +307,13 @@ fn mode(process: &Process, configuration: Option<&KubeProxyConfiguration>) -> Op
 }
 
 /// Returns the name of the Node that a proxy uses. The flag takes precedence over the file.
-fn node_name(process: &Process, configuration: Option<&KubeProxyConfiguration>, host_name: &str) -> String {
+fn node_name(process: &Process, configuration: Option<&KubeProxyConfiguration>, hostname: &str) -> String {
     let flag = process
         .flag("hostname-override")
         .or_else(|| process.flag("node-name"));
     let file = configuration.map(|configuration| configuration.hostname_override.as_str());
     let name = flag.or(file).unwrap_or_default();
-    configuration::node_name(name, host_name)
+    configuration::node_name(name, hostname)
 }
 
 /// Returns the ranges by which a proxy detects Pods; `None` if it detects them in another way.

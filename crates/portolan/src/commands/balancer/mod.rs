@@ -26,7 +26,7 @@ use crate::balancer_endpoints::{self, Endpoints};
 use crate::error::CommandError;
 use crate::flags::client::ClientFlags;
 use crate::flags::election::ElectionFlags;
-use crate::flags::values::{OptionalAddress, host_name, optional_address};
+use crate::flags::values::{OptionalAddress, hostname, optional_address};
 use crate::leadership::{self, Shutdown};
 use crate::{output, runtime, shutdown};
 
@@ -222,7 +222,7 @@ impl Flags {
         shutdown: &watch::Receiver<bool>,
     ) -> Result<JoinSet<Result<(), CommandError>>, CommandError> {
         let mut components = JoinSet::new();
-        let node_name = self.node_name.clone().unwrap_or_else(host_name);
+        let node_name = self.node_name.clone().unwrap_or_else(hostname);
         let mut endpoints = Endpoints {
             node_name: node_name.clone(),
             client: Some(client.clone()),

@@ -16,7 +16,7 @@ use super::source::Source;
 use super::text;
 use crate::error::{CommandError, FileError};
 use crate::flags::administrator::AdministratorFlags;
-use crate::flags::values::host_name;
+use crate::flags::values::hostname;
 use crate::node_observation::{Cluster, PLAN_KINDS, Request, clock_offset, observe};
 use crate::{output, runtime};
 
@@ -64,7 +64,7 @@ struct Objects {
 /// An error if a flag is invalid, the observation cannot be written, or the output cannot be encoded.
 pub(super) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let scope = flags.scope.parse()?;
-    let node_name = flags.node.clone().unwrap_or_else(host_name);
+    let node_name = flags.node.clone().unwrap_or_else(hostname);
     let mut objects = match read_objects(flags) {
         Ok(objects) => objects,
         Err(error) => {
