@@ -60,11 +60,11 @@ pub struct ClusterFindings {
 
 /// Applies all rules once, and returns the findings of the cluster and of its Services.
 pub fn examine_cluster(world: &World, options: &Options) -> ClusterFindings {
-    let of_nodes = of_nodes(world);
-    let mut all = of_cluster(world);
+    let of_nodes = findings_of_nodes(world);
+    let mut all = findings_of_cluster(world);
     let mut services = Vec::new();
     for service in examined_services(world) {
-        let found = of_service(world, service, options, false, &of_nodes);
+        let found = findings_of_service(world, service, options, false, &of_nodes);
         all.extend_from_slice(&found);
         services.push(service_findings(service, found));
     }
@@ -78,9 +78,13 @@ pub fn examine_cluster(world: &World, options: &Options) -> ClusterFindings {
 
 /// Applies the rules to each Service. Returns the Services with findings, ordered by namespace and name.
 pub fn examine_services(world: &World, options: &Options) -> Vec<ServiceFindings> {
-    let of_nodes = of_nodes(world);
-    let examined = examined_services(world)
-        .map(|service| service_findings(service, of_service(world, service, options, false, &of_nodes)));
+    let of_nodes = findings_of_nodes(world);
+    let examined = examined_services(world).map(|service| {
+        service_findings(
+            service,
+            findings_of_service(world, service, options, false, &of_nodes),
+        )
+    });
     examined.filter(|service| !service.findings.is_empty()).collect()
 }
 
@@ -101,19 +105,19 @@ fn service_findings(service: Service<'_>, found: Vec<Finding>) -> ServiceFinding
 
 /// Applies all rules. The findings are ordered by severity, then by code, namespace, name, kind, field and message.
 pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> {
-    let of_nodes = of_nodes(world);
+    let of_nodes = findings_of_nodes(world);
     let mut findings = Vec::new();
     match scope {
         Scope::All => {
             for service in examined_services(world) {
-                findings.extend(of_service(world, service, options, false, &of_nodes));
+                findings.extend(findings_of_service(world, service, options, false, &of_nodes));
             }
-            findings.extend(of_cluster(world));
+            findings.extend(findings_of_cluster(world));
             findings.extend(of_nodes);
         }
         Scope::Service { namespace, name } => match world.service(namespace, name) {
             Some(service) => {
-                findings.extend(of_service(world, service, options, true, &of_nodes));
+                findings.extend(findings_of_service(world, service, options, true, &of_nodes));
                 findings.extend(of_nodes);
             }
             None => findings.push(rules::absent_service(world, namespace, name)),
@@ -154,7 +158,7 @@ fn sort_key(finding: &Finding) -> impl Ord + '_ {
 }
 
 /// Findings about a Service. Findings about nodes can be their causes.
-fn of_service(
+fn findings_of_service(
     world: &World,
     service: Service<'_>,
     options: &Options,
@@ -191,7 +195,7 @@ fn shorten(mut finding: Finding) -> Finding {
 }
 
 /// Findings about the objects that belong to no existing Service.
-fn of_cluster(world: &World) -> Vec<Finding> {
+fn findings_of_cluster(world: &World) -> Vec<Finding> {
     let is_of_nodes = |rule: &Rule| OF_NODES.iter().any(|other| other.code == rule.code);
     let rules = ALL.iter().filter(|rule| !is_of_nodes(rule));
     let checks = rules.filter_map(|rule| rule.cluster);
@@ -199,7 +203,7 @@ fn of_cluster(world: &World) -> Vec<Finding> {
 }
 
 /// Findings about nodes. A root cause suppresses its consequences on the same node.
-fn of_nodes(world: &World) -> Vec<Finding> {
+fn findings_of_nodes(world: &World) -> Vec<Finding> {
     let mut by_node: BTreeMap<ObjectName, Vec<(&Rule, Finding)>> = BTreeMap::new();
     for rule in OF_NODES {
         for finding in rule.cluster.into_iter().flat_map(|check| check(world)) {

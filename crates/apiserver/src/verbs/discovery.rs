@@ -158,7 +158,7 @@ fn openapi_document(
     if !requested.is_empty() {
         let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
-        if let Some(expires) = in_a_year() {
+        if let Some(expires) = time_in_a_year() {
             headers.insert(EXPIRES, expires);
         }
     }
@@ -166,7 +166,7 @@ fn openapi_document(
 }
 
 /// Returns the time in a year as a header.
-fn in_a_year() -> Option<HeaderValue> {
+fn time_in_a_year() -> Option<HeaderValue> {
     let year = SignedDuration::from_hours(24 * 365);
     let time = Timestamp::now().checked_add(year).ok()?;
     HeaderValue::from_str(&time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()).ok()

@@ -36,7 +36,7 @@ async fn dispatch(state: &Arc<SharedState>, request: Request<Incoming>) -> Respo
         if let Err(refusal) = origin::check_site(request.headers()) {
             return refusal.into_response();
         }
-        return of_api(state, part, request)
+        return respond_to_api(state, part, request)
             .await
             .unwrap_or_else(Refusal::into_response);
     }
@@ -52,7 +52,7 @@ async fn dispatch(state: &Arc<SharedState>, request: Request<Incoming>) -> Respo
     }
 }
 
-async fn of_api(
+async fn respond_to_api(
     state: &Arc<SharedState>,
     part: &str,
     request: Request<Incoming>,

@@ -120,7 +120,7 @@ impl<'a> DaemonSetPods<'a> {
                     }
                 }
                 Fitness::Runs | Fitness::Keeps => changes.delete.extend(self.superfluous(pods)),
-                Fitness::Refuses => changes.delete.extend(not_deleted(pods)),
+                Fitness::Refuses => changes.delete.extend(without_deleted(pods)),
             }
         }
         // Pods whose Node is deleted before they ran. Others stay: they may still run.
@@ -128,7 +128,7 @@ impl<'a> DaemonSetPods<'a> {
         for node in self.pods.keys().filter(is_gone) {
             let pods = self.on(node).iter().copied();
             let pending: Vec<&ReplicaPod> = pods.filter(|pod| pod.spec.node_name.is_empty()).collect();
-            changes.delete.extend(not_deleted(&pending));
+            changes.delete.extend(without_deleted(&pending));
         }
         changes
     }
@@ -236,7 +236,7 @@ impl<'a> DaemonSetPods<'a> {
     }
 }
 
-fn not_deleted(pods: &[&ReplicaPod]) -> Vec<ObjectMeta> {
+fn without_deleted(pods: &[&ReplicaPod]) -> Vec<ObjectMeta> {
     let live = pods
         .iter()
         .filter(|pod| pod.metadata.deletion_timestamp.is_none());

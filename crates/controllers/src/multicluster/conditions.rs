@@ -50,7 +50,7 @@ impl State {
 }
 
 /// Returns the conditions of an export.
-pub(super) fn of_export(validity: Validity, resolution: Option<&Resolution>) -> Vec<State> {
+pub(super) fn export_conditions(validity: Validity, resolution: Option<&Resolution>) -> Vec<State> {
     let (reason, ready, message) = match validity {
         Validity::Valid => ("Valid", "Ready", "the Service is exported"),
         Validity::NoService => ("NoService", "Pending", "the Service does not exist"),

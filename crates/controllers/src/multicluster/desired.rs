@@ -132,7 +132,7 @@ pub(super) fn decide(inputs: &Inputs<'_>) -> Desired {
         let resolution = resolution
             .as_ref()
             .filter(|_| validity == Validity::Valid && !is_held);
-        Some(conditions::of_export(validity, resolution))
+        Some(conditions::export_conditions(validity, resolution))
     });
     Desired {
         key: inputs.key.clone(),

@@ -154,7 +154,7 @@ impl TwoTier {
         self.peers.update(nodes, &self.own_name, local);
         let mut forwarded: [Vec<&ServicePortPlan>; 2] = [Vec::new(), Vec::new()];
         let mut excess = Vec::new();
-        for port in by_age(plan) {
+        for port in ports_by_age(plan) {
             let of_family = &mut forwarded[port.key.family as usize];
             if of_family.len() < PORTS_MAX {
                 of_family.push(port);
@@ -273,7 +273,7 @@ impl TwoTier {
 }
 
 /// Returns the forwarded Service ports, those of the oldest Services first.
-fn by_age(plan: &Plan) -> Vec<&ServicePortPlan> {
+fn ports_by_age(plan: &Plan) -> Vec<&ServicePortPlan> {
     let mut ports: Vec<&ServicePortPlan> = plan.ports().filter(|port| is_forwarded(port)).collect();
     // The sort keeps the order by name.
     ports.sort_by_cached_key(|port| plan.creation_order(&port.key.service));

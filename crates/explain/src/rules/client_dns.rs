@@ -173,8 +173,8 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
                 .to_owned(),
             "ClusterFirstWithHostNet",
         ),
-        ("None", None) if has_nameservers => (missing_search(subject, pod, reference)?, "ClusterFirst"),
-        _ => return few_dots(subject, pod, reference),
+        ("None", None) if has_nameservers => (missing_search_domain(subject, pod, reference)?, "ClusterFirst"),
+        _ => return name_with_few_dots(subject, pod, reference),
     };
     let message = format!(
         "The Pod uses the name of Service {} ({}), but {reason}",
@@ -201,7 +201,7 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
 }
 
 /// A name with at least `ndots` dots is tried as it is. Some resolvers (musl) then use no search domain.
-fn few_dots(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<Finding> {
+fn name_with_few_dots(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<Finding> {
     let mut options = pod.0.list("/spec/dnsConfig/options").iter();
     let option = options.find(|option| option["name"] == "ndots")?;
     let ndots: usize = option["value"].as_str()?.parse().ok()?;
@@ -233,7 +233,7 @@ fn few_dots(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Optio
 }
 
 /// A short name needs a search domain of the namespace.
-fn missing_search(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<String> {
+fn missing_search_domain(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<String> {
     let mut searches = pod
         .0
         .list("/spec/dnsConfig/searches")

@@ -42,7 +42,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         findings.extend(check_pods(subject));
     }
     if subject.is_named {
-        let of_service = at_nodes(subject.world).filter(|(other, _)| {
+        let of_service = services_used_at_nodes(subject.world).filter(|(other, _)| {
             let own = &subject.service;
             other.namespace == own.namespace && other.name == own.name
         });
@@ -53,12 +53,14 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// Reports clients that use the port of a Service at the address of a node.
 fn check_nodes(world: &World) -> Vec<Finding> {
-    at_nodes(world).map(|(_, finding)| finding).collect()
+    services_used_at_nodes(world)
+        .map(|(_, finding)| finding)
+        .collect()
 }
 
 /// Returns Services of type NodePort with findings about clients that use their ports at the addresses of nodes. Ports
 /// that Pods of the node use are omitted.
-fn at_nodes(world: &World) -> impl Iterator<Item = (Service<'_>, Finding)> {
+fn services_used_at_nodes(world: &World) -> impl Iterator<Item = (Service<'_>, Finding)> {
     let references = world.references().filter(|(pod, _)| pod.is_active());
     references.filter_map(move |(pod, reference)| {
         let number = reference.port.filter(|number| !NODE_PORTS.contains(number))?;

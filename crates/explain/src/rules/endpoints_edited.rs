@@ -24,8 +24,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.service.has_selector() {
         return Vec::new();
     }
-    let mut findings = of_endpoints(subject);
-    findings.extend(of_slices(subject));
+    let mut findings = edited_endpoints(subject);
+    findings.extend(edited_slices(subject));
     if findings.is_empty() {
         findings.extend(
             wrong_slice_port(subject)
@@ -158,7 +158,7 @@ fn emptied_endpoints(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-fn of_endpoints(subject: &Subject<'_>) -> Vec<Finding> {
+fn edited_endpoints(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(endpoints) = subject.world.endpoints_of(subject.service) else {
         return Vec::new();
     };
@@ -178,7 +178,7 @@ fn of_endpoints(subject: &Subject<'_>) -> Vec<Finding> {
     finding.take(1).collect()
 }
 
-fn of_slices(subject: &Subject<'_>) -> Vec<Finding> {
+fn edited_slices(subject: &Subject<'_>) -> Vec<Finding> {
     // Other slices can add backends to the Pods. Without a Pod, they are the only ones.
     let is_only = subject.has(Kind::Pod) && subject.selected().is_empty();
     let slices = subject.slices().iter();

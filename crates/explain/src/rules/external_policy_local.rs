@@ -32,7 +32,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     if let Some(node) = subject.node {
-        return on_node(subject, node).into_iter().collect();
+        return dropping_node(subject, node).into_iter().collect();
     }
     no_local_endpoint(subject)
         .or_else(|| client_of_dropping_node(subject))
@@ -58,7 +58,7 @@ fn remedy(subject: &Subject<'_>) -> String {
     )
 }
 
-fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
+fn dropping_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
     // Load balancers leave out the nodes of the control plane.
     let is_left_out = subject
         .world

@@ -32,12 +32,12 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     if let Some(node) = subject.node {
-        return on_node(subject, node).into_iter().collect();
+        return dropping_node(subject, node).into_iter().collect();
     }
     no_local_endpoint(subject)
         .map(|finding| vec![finding])
         .unwrap_or_else(|| {
-            let findings = of_clients(subject);
+            let findings = clients_on_dropping_nodes(subject);
             let uncovered = uncovered_node(subject).filter(|_| findings.is_empty());
             findings.into_iter().chain(uncovered).collect()
         })
@@ -83,7 +83,7 @@ fn remedy(subject: &Subject<'_>) -> String {
     )
 }
 
-fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
+fn dropping_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
     // Without a client, the Pods of a control plane are of no concern.
     let is_tainted = subject
         .world
@@ -122,7 +122,7 @@ fn no_local_endpoint(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Reports Pods that name the Service, on nodes that drop their connections.
-fn of_clients(subject: &Subject<'_>) -> Vec<Finding> {
+fn clients_on_dropping_nodes(subject: &Subject<'_>) -> Vec<Finding> {
     let cluster_ips = subject.service.cluster_ips();
     let mut clients = BTreeMap::new();
     for (pod, reference) in subject.world.references_to(subject.service) {

@@ -53,8 +53,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     ports
         .filter_map(|port| {
             observed_faults(subject, port)
-                .or_else(|| by_settings(subject, port))
-                .or_else(|| by_port_variable(subject, port))
+                .or_else(|| loopback_by_setting(subject, port))
+                .or_else(|| other_port_by_variable(subject, port))
         })
         .collect()
 }
@@ -63,12 +63,12 @@ fn observed_faults(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     if subject.world.observations().all().is_empty() {
         return None;
     }
-    by_listeners(subject, port).or_else(|| by_probe(subject, port))
+    absent_listener(subject, port).or_else(|| refused_probe(subject, port))
 }
 
 /// Reports that a setting of a Pod makes its application listen on loopback only, and no probe of the kubelet shows
 /// otherwise.
-fn by_settings(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+fn loopback_by_setting(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     if port.protocol != "TCP" {
         return None;
     }
@@ -103,7 +103,7 @@ fn pods_without_listener_data<'w>(subject: &Subject<'w>, port: Port<'_>) -> impl
 
 /// Reports that the variable `PORT`, with which many applications choose the port of their listener, is another number than
 /// the target port.
-fn by_port_variable(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+fn other_port_by_variable(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     if port.protocol != "TCP" {
         return None;
     }
@@ -160,7 +160,7 @@ fn is_probed(pod: Pod<'_>) -> bool {
 }
 
 /// Reports that a ready Pod has no listener that takes the connections.
-fn by_listeners(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+fn absent_listener(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     let pods = subject.active().filter(|pod| pod.is_ready());
     let states: Vec<(Pod<'_>, State)> = pods
         .map(|pod| (pod, listeners::state(subject, pod, port)))
@@ -242,7 +242,7 @@ fn target_remedy(subject: &Subject<'_>, others: &[u16], port: Port<'_>) -> Strin
 }
 
 /// Reports that an endpoint refuses the connections of a probe.
-fn by_probe(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+fn refused_probe(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     let refused = probes::of_service(subject).into_iter().find(|(_, probe)| {
         let is_kind = matches!(probe.kind, ProbeKind::Tcp | ProbeKind::Http | ProbeKind::Tls);
         is_kind

@@ -76,7 +76,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if let Some(finding) = closed_to_all(subject, &pods) {
         return vec![finding];
     }
-    if let Some(finding) = without_clients(subject, &pods).or_else(|| without_outside(subject, &pods)) {
+    if let Some(finding) =
+        policies_without_clients(subject, &pods).or_else(|| policies_without_outside(subject, &pods))
+    {
         return vec![finding];
     }
     let references = subject.world.references_to(subject.service).take(CLIENTS_MAX);
@@ -241,7 +243,7 @@ fn wrong_port<'w>(
 }
 
 /// Reports that all rules for the Pods permit Pods by labels that no Pod or namespace has.
-fn without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+fn policies_without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let world = subject.world;
     let pod = *pods.first()?;
     let of_pod = policies(subject, pod, Direction::Ingress);
@@ -280,7 +282,7 @@ fn without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
 
 /// Reports that all rules for the Pods behind a load balancer permit Pods of their own namespace only. A load balancer
 /// with a class can consist of Pods.
-fn without_outside(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+fn policies_without_outside(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let service = subject.service;
     let addresses = service.list("/status/loadBalancer/ingress");
     let has_class = !service.text("/spec/loadBalancerClass").is_empty();

@@ -25,12 +25,12 @@ fn check(world: &World) -> Vec<Finding> {
     if has_links {
         return observed_nodes(world).filter_map(finding).collect();
     }
-    from_pods(world)
+    other_address_of_pods(world)
 }
 
 /// Reports nodes whose Pods all have a host address that the Node does not have, while those of another node have its
 /// address. The kubelet writes both.
-fn from_pods(world: &World) -> Vec<Finding> {
+fn other_address_of_pods(world: &World) -> Vec<Finding> {
     let (same, other): (Vec<HostAddress<'_>>, Vec<HostAddress<'_>>) = world
         .nodes()
         .filter_map(|node| host_address(world, node))

@@ -175,9 +175,9 @@ fn controller_remedy(subject: &Subject<'_>) -> String {
 fn refused_port(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<Finding> {
     let service = subject.service;
     let reason = if service.has_selector() {
-        from_pods(subject, port, family)?
+        ready_pod_without_endpoint(subject, port, family)?
     } else {
-        from_slices(subject)?
+        endpoints_not_ready(subject)?
     };
     let place = subject
         .node
@@ -196,7 +196,7 @@ fn refused_port(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option
 }
 
 /// A ready Pod exists that the slices do not have as a ready endpoint. Without a ready Pod, other rules name the cause.
-fn from_pods(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<String> {
+fn ready_pod_without_endpoint(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<String> {
     let mut ready = subject
         .active()
         .filter(|pod| pod.is_ready() && pod.resolve(port.target, port.protocol).is_some());
@@ -244,7 +244,7 @@ fn from_pods(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<St
 }
 
 /// Returns the endpoints that are not ready, in slices of a Service without selector.
-fn from_slices(subject: &Subject<'_>) -> Option<String> {
+fn endpoints_not_ready(subject: &Subject<'_>) -> Option<String> {
     let slices = subject
         .slices()
         .iter()

@@ -45,7 +45,7 @@ fn check(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
     let pods = pod_addresses(world);
     for node in observed_nodes(world) {
-        let by_routes = by_routes(node, &pods);
+        let by_routes = pods_without_route(node, &pods);
         findings.extend(by_routes.or_else(|| unanswered_probes(node)));
     }
     findings
@@ -67,7 +67,7 @@ fn pod_addresses(world: &World) -> BTreeMap<&str, Vec<IpAddr>> {
 }
 
 /// Reports Pods to which the routes of the node do not lead.
-fn by_routes(node: ObservedNode<'_>, pods: &BTreeMap<&str, Vec<IpAddr>>) -> Option<Finding> {
+fn pods_without_route(node: ObservedNode<'_>, pods: &BTreeMap<&str, Vec<IpAddr>>) -> Option<Finding> {
     let routes = node
         .observation
         .routes

@@ -39,7 +39,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let finding = if subject.lacks_pods() {
         None
     } else if subject.selected().is_empty() {
-        without_pods(subject)
+        workload_without_pods(subject)
     } else if subject.has_only_replaced() {
         // The selector is at fault.
         None
@@ -208,7 +208,7 @@ fn all_terminating(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Reports that a workload should have Pods and has none.
-fn without_pods(subject: &Subject<'_>) -> Option<Finding> {
+fn workload_without_pods(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let workloads = subject
         .world

@@ -70,18 +70,18 @@ fn check(world: &World) -> Vec<Finding> {
     if findings.is_empty() && observed_nodes(world).all(has_no_proxies) {
         findings.extend(failing_pods(world));
         if findings.is_empty() {
-            findings.extend(other_names(world));
+            findings.extend(proxies_with_other_name(world));
         }
         if findings.is_empty() {
             findings.extend(uncovered_nodes(world));
-            findings.extend(without_nodes(world));
+            findings.extend(daemon_set_without_nodes(world));
         }
     }
     findings
 }
 
 /// Reports a DaemonSet of kube-proxy that selects no node, with a network plugin that needs a node proxy.
-fn without_nodes(world: &World) -> Option<Finding> {
+fn daemon_set_without_nodes(world: &World) -> Option<Finding> {
     let set = world.object(Kind::DaemonSet, SYSTEM_NAMESPACE, PROXY_SET)?;
     let is_idle = set.number("/status/desiredNumberScheduled") == Some(0);
     let has_nodes = world.nodes().any(|node| node.is_ready() && !is_virtual(node));
@@ -138,7 +138,7 @@ fn uncovered_nodes(world: &World) -> Vec<Finding> {
 }
 
 /// Reports node proxies whose flag, or whose configuration, has the name of another node.
-fn other_names(world: &World) -> Vec<Finding> {
+fn proxies_with_other_name(world: &World) -> Vec<Finding> {
     let of_flags: Vec<Finding> = proxy_pods(world)
         .filter_map(|pod| {
             let (field, used) = override_flag(pod)?;

@@ -51,7 +51,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     if is_matched {
-        return only_finished(subject).into_iter().collect();
+        return only_finished_pods(subject).into_iter().collect();
     }
     let workloads = subject
         .world
@@ -60,16 +60,16 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return scaled_to_zero(subject, &workloads).into_iter().collect();
     }
     if !is_known {
-        return from_workloads(subject).into_iter().collect();
+        return similar_workload(subject).into_iter().collect();
     }
     if is_of_replicas(subject) {
-        return without_replica(subject).into_iter().collect();
+        return no_replica(subject).into_iter().collect();
     }
-    without_pods(subject).into_iter().collect()
+    no_matching_pod(subject).into_iter().collect()
 }
 
 /// Reports that no Pod has the labels of the selector, with the nearest Pod, or with a Pod of another namespace.
-fn without_pods(subject: &Subject<'_>) -> Option<Finding> {
+fn no_matching_pod(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let selector = format_labels(&service.selector());
     let finding = |message: String, remedy: String| {
@@ -148,7 +148,7 @@ fn is_of_replicas(subject: &Subject<'_>) -> bool {
 }
 
 /// Reports that there is no replica, if the user names the Service.
-fn without_replica(subject: &Subject<'_>) -> Option<Finding> {
+fn no_replica(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let message = format!(
         "The selector {} matches no Pod: no instance of the application has this role",
@@ -165,7 +165,7 @@ fn without_replica(subject: &Subject<'_>) -> Option<Finding> {
 
 /// Without Pods in the input, slices without endpoints and a workload with similar labels show that the selector is at
 /// fault.
-fn from_workloads(subject: &Subject<'_>) -> Option<Finding> {
+fn similar_workload(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let slices = subject.slices();
     let has_endpoints = slices.iter().any(|slice| slice.endpoints().next().is_some());
@@ -198,7 +198,7 @@ fn from_workloads(subject: &Subject<'_>) -> Option<Finding> {
 /// Finished Pods are not endpoints. Reports Services whose selector matches finished Pods only. The finished Pods
 /// remain of a workload that was scaled to zero. Finished Pods of Jobs count if other Pods, which no Service selects,
 /// have similar labels. Batch systems use headless Services.
-fn only_finished(subject: &Subject<'_>) -> Option<Finding> {
+fn only_finished_pods(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let pods = subject.selected();
     if !pods.iter().all(|pod| pod.is_finished()) {

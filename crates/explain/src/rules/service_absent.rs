@@ -87,14 +87,14 @@ fn check(world: &World) -> Vec<Finding> {
     if !world.has(Kind::Service) {
         return Vec::new();
     }
-    let mut findings = of_routes(world);
-    findings.extend(of_stateful_sets(world));
-    findings.extend(of_subdomains(world));
-    findings.extend(of_pods(world));
+    let mut findings = named_by_routes(world);
+    findings.extend(named_by_stateful_sets(world));
+    findings.extend(named_by_subdomains(world));
+    findings.extend(named_by_pods(world));
     findings
 }
 
-fn of_routes(world: &World) -> Vec<Finding> {
+fn named_by_routes(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
     for route in Route::KINDS
         .into_iter()
@@ -126,7 +126,7 @@ fn of_routes(world: &World) -> Vec<Finding> {
 }
 
 /// The Pods of a StatefulSet have DNS names only through its headless Service.
-fn of_stateful_sets(world: &World) -> Vec<Finding> {
+fn named_by_stateful_sets(world: &World) -> Vec<Finding> {
     let sets = world.all(Kind::StatefulSet);
     let finding = |set: &Object| {
         let name = set.text("/spec/serviceName");
@@ -160,7 +160,7 @@ fn is_of_controller(name: &str) -> bool {
 
 /// Pods with a subdomain have DNS names only through a headless Service of this name. The StatefulSet of a Pod is
 /// reported instead of it.
-fn of_subdomains(world: &World) -> Vec<Finding> {
+fn named_by_subdomains(world: &World) -> Vec<Finding> {
     let pods = world.all(Kind::Pod).map(Pod).filter(|pod| pod.is_active());
     let without_set = pods.filter(|pod| {
         let is_of_set = workload_of(*pod).0 == Kind::StatefulSet.name();
@@ -194,7 +194,7 @@ fn of_subdomains(world: &World) -> Vec<Finding> {
 /// Reports names in the configuration of Pods. A name with `svc` always means a Service. A short name is reported
 /// only if another namespace has a Service with that name and port. A Service with a similar name in its own
 /// namespace also suffices.
-fn of_pods(world: &World) -> Vec<Finding> {
+fn named_by_pods(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
     // Many Pods use the same names.
     let mut resembling: BTreeMap<(&str, &str, Option<u16>), bool> = BTreeMap::new();

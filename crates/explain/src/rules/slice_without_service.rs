@@ -45,7 +45,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         });
         findings.extend(own.map(|slice| detached_finding(slice, Some(subject.service))));
         if findings.is_empty() {
-            findings.extend(in_another_namespace(subject));
+            findings.extend(slice_in_another_namespace(subject));
         }
     }
     findings
@@ -57,7 +57,7 @@ fn is_written_by_hand(service: Service<'_>, slice: EndpointSlice<'_>) -> bool {
 }
 
 /// Reports that a slice of another namespace names the Service.
-fn in_another_namespace(subject: &Subject<'_>) -> Option<Finding> {
+fn slice_in_another_namespace(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let mut slices = subject.world.all(Kind::EndpointSlice).map(EndpointSlice);
     let slice = slices.find(|slice| {

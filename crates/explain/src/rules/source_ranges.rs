@@ -64,8 +64,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         let is_all = invalid.len() == ranges.texts.len();
         return vec![unreadable_ranges(subject, &ranges, &invalid, is_all)];
     }
-    without_clients(subject, &ranges)
-        .or_else(|| other_family(subject, &ranges))
+    range_without_clients(subject, &ranges)
+        .or_else(|| range_of_other_family(subject, &ranges))
         .or_else(|| excluded_node(subject))
         .or_else(|| excluded_pod(subject, &ranges))
         .into_iter()
@@ -129,7 +129,7 @@ fn unreadable_ranges(subject: &Subject<'_>, ranges: &Ranges<'_>, invalid: &[&str
 }
 
 /// Reports `0.0.0.0/32` instead of `0.0.0.0/0`.
-fn without_clients(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
+fn range_without_clients(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
     let unusable: Vec<IpNet> = WITHOUT_CLIENTS
         .iter()
         .filter_map(|net| net.parse().ok())
@@ -154,7 +154,7 @@ fn without_clients(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding
 }
 
 /// Ranges of one family admit no client to an address of the other one.
-fn other_family(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
+fn range_of_other_family(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
     let nets = ranges.nets();
     let addresses = subject.service.ingress_ips();
     let is_v4 = |net: &IpNet| net.addr().is_ipv4();

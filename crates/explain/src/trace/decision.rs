@@ -87,7 +87,7 @@ impl Connection<'_> {
         let mut paths: Vec<Path> = Vec::new();
         for address in addresses {
             let Some(source) = self.client.address_of(Family::of(*address)) else {
-                paths.push(route::without_source(*address, &self.client.to_string()));
+                paths.push(route::path_without_source(*address, &self.client.to_string()));
                 continue;
             };
             let packet = Packet {

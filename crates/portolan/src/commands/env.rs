@@ -66,7 +66,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
                 continue;
             }
             let sources = sources(&client, &pod, container).await?;
-            let (present, newer) = by_age(&services.items, started_at(&object, &container.name));
+            let (present, newer) = split_by_age(&services.items, started_at(&object, &container.name));
             text.push_str(&environment(&pod, container, &facts, &present, &sources)?);
             text.push_str(&omission_line(&pod, &newer));
         }
@@ -99,7 +99,7 @@ fn started_at(pod: &Value, container: &str) -> Option<Timestamp> {
 
 /// Divides Services into those that existed at the start of a container and newer ones, whose variables it lacks
 /// (ENV-11). All exist if it has not started.
-fn by_age(services: &[Service], started: Option<Timestamp>) -> (Vec<Service>, Vec<Service>) {
+fn split_by_age(services: &[Service], started: Option<Timestamp>) -> (Vec<Service>, Vec<Service>) {
     let existed = |service: &Service| {
         let created = service.metadata.creation_timestamp.as_deref();
         let created = created.and_then(|time| time.parse::<Timestamp>().ok());

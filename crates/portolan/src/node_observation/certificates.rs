@@ -61,7 +61,7 @@ pub(super) fn read(processes: &[Process], own: u64) -> (Vec<Certificate>, bool) 
         for file in files {
             match read_bounded(&file) {
                 Ok(text) if seen.insert(file.clone()) => {
-                    certificates.extend(of_text(&file, &text, &read_bounded));
+                    certificates.extend(certificates_of_text(&file, &text, &read_bounded));
                 }
                 Ok(_) => {}
                 Err(error) => is_denied |= error.kind() == io::ErrorKind::PermissionDenied,
@@ -74,7 +74,9 @@ pub(super) fn read(processes: &[Process], own: u64) -> (Vec<Certificate>, bool) 
             read_to_limit(process.open(text)?)
         };
         match read(&path) {
-            Ok(text) if seen.insert(path.clone()) => certificates.extend(of_text(&path, &text, &read)),
+            Ok(text) if seen.insert(path.clone()) => {
+                certificates.extend(certificates_of_text(&path, &text, &read))
+            }
             Ok(_) => {}
             Err(error) => is_denied |= error.kind() == io::ErrorKind::PermissionDenied,
         }
@@ -137,7 +139,11 @@ fn read_to_limit(file: fs::File) -> io::Result<Vec<u8>> {
 
 /// Returns the first certificate of a PEM file, or the client certificates of a kubeconfig. The other certificates of a
 /// file are those of its authorities. `read` reads a file that a kubeconfig names.
-fn of_text(path: &Path, text: &[u8], read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Vec<Certificate> {
+fn certificates_of_text(
+    path: &Path,
+    text: &[u8],
+    read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Vec<Certificate> {
     if let Some(certificate) = first_certificate(path, text) {
         return vec![certificate];
     }

@@ -128,7 +128,7 @@ const TOPOLOGY_VALUES: [&str; 4] = ["Auto", "auto", "Disabled", "disabled"];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = unknown_annotations(subject);
-    findings.extend(of_others(subject));
+    findings.extend(annotations_of_others(subject));
     findings.extend(contradicting_scheme(subject));
     findings.extend(topology_value(subject));
     findings.extend(invalid_values(subject));
@@ -175,7 +175,7 @@ fn unknown_annotations(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// Reports names that resemble an annotation of another implementation, and values that it does not accept.
-fn of_others(subject: &Subject<'_>) -> Vec<Finding> {
+fn annotations_of_others(subject: &Subject<'_>) -> Vec<Finding> {
     let annotations = subject.service.pairs("/metadata/annotations");
     let annotations = annotations.filter(|(name, _)| !PREFIXES.iter().any(|prefix| name.starts_with(prefix)));
     let finding = |(name, value): (&str, &str)| {

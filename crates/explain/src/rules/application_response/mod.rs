@@ -54,7 +54,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let response = no_response(subject, &of_endpoints).or_else(|| slow_response(subject, &of_endpoints));
     let former = variable(subject)
         .or_else(|| former_addresses::check(subject))
-        .or_else(|| former_addresses::of_dns(subject, &found));
+        .or_else(|| former_addresses::former_address_in_dns(subject, &found));
     response.into_iter().chain(former).collect()
 }
 

@@ -23,7 +23,7 @@ const TLS_ANNOTATIONS: [&str; 2] = [
 const PLAIN_PORTS: [u16; 4] = [80, 3000, 8000, 8080];
 
 /// Reports a client whose URL has another scheme than the port declares.
-pub(super) fn of_clients(subject: &Subject<'_>) -> Option<Finding> {
+pub(super) fn clients_with_other_scheme(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     if service.is_external_name() {
         return None;
@@ -65,7 +65,7 @@ fn is_plain(subject: &Subject<'_>, port: &Port<'_>) -> bool {
 }
 
 /// Reports an Ingress of ingress-nginx whose controller uses another protocol than the port declares.
-pub(super) fn of_ingresses(subject: &Subject<'_>) -> Option<Finding> {
+pub(super) fn ingresses_with_other_protocol(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let mut ingresses = subject.world.ingresses_of(service);
     ingresses.find_map(|ingress| {
@@ -79,7 +79,7 @@ pub(super) fn of_ingresses(subject: &Subject<'_>) -> Option<Finding> {
         let mut own = backends
             .iter()
             .filter(|backend| backend.service == service.name && backend.namespace == service.namespace);
-        own.find_map(|backend| of_backend(subject, ingress, backend))
+        own.find_map(|backend| ingress_with_other_protocol(subject, ingress, backend))
     })
 }
 
@@ -91,7 +91,11 @@ fn is_of_nginx(ingress: Route<'_>) -> bool {
     class.contains(NGINX_CLASS)
 }
 
-fn of_backend(subject: &Subject<'_>, ingress: Route<'_>, backend: &Backend<'_>) -> Option<Finding> {
+fn ingress_with_other_protocol(
+    subject: &Subject<'_>,
+    ingress: Route<'_>,
+    backend: &Backend<'_>,
+) -> Option<Finding> {
     let ports = subject.service.ports();
     let is_used = |port: &&Port<'_>| match backend.port_number {
         Some(number) => port.number == number,

@@ -46,8 +46,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let first = proxy_protocol(subject, &found)
         .or_else(|| each.into_iter().next())
         .or_else(|| other_readiness_probe(subject))
-        .or_else(|| configured::of_ingresses(subject))
-        .or_else(|| configured::of_clients(subject));
+        .or_else(|| configured::ingresses_with_other_protocol(subject))
+        .or_else(|| configured::clients_with_other_scheme(subject));
     first.into_iter().collect()
 }
 

@@ -55,7 +55,7 @@ fn read(address: SocketAddr, services: usize) -> Result<Value, StatusError> {
 }
 
 /// Returns the connections that eBPF served, if there are some.
-fn at_connect(service: &Value) -> String {
+fn connections_at_connect(service: &Value) -> String {
     let count = |name: &str| service[name].as_u64().unwrap_or_default();
     match (count("chosenAtConnect"), count("refusedAtConnect")) {
         (0, 0) => String::new(),
@@ -153,7 +153,7 @@ fn add_busiest_services(lines: &mut Lines, status: &Value) {
             "{}: {} connections{bytes}{}",
             service["service"].as_str().unwrap_or_default(),
             service["connections"],
-            at_connect(service)
+            connections_at_connect(service)
         );
         lines.add(name, &connections);
     }
