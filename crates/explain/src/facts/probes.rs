@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::facts::observed::ObservedNode;
+use crate::facts::observed_node::ObservedNode;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind, ProbeSource};
 use crate::subject::Subject;
 use crate::views::{Endpoint, Node, Port};

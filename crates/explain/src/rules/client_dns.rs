@@ -86,7 +86,7 @@ fn failed_query(subject: &Subject<'_>) -> Option<Finding> {
 /// could have.
 fn wrong_name(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<Finding> {
     let host = reference.host();
-    let domain = subject.world.facts().domain();
+    let domain = subject.world.cluster_facts().domain();
     let rest = host
         .trim_end_matches('.')
         .split_once(".svc")
@@ -126,7 +126,7 @@ fn wrong_name(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opt
 fn foreign_nameservers<'w>(subject: &Subject<'_>, pod: Pod<'w>) -> Option<Vec<&'w str>> {
     let nameservers = pod.0.list("/spec/dnsConfig/nameservers").iter();
     let nameservers: Vec<&str> = nameservers.filter_map(|address| address.as_str()).collect();
-    let servers = subject.world.facts().dns_servers();
+    let servers = subject.world.cluster_facts().dns_servers();
     let is_foreign = |address: &str| {
         let is_of_cluster = address
             .parse()
@@ -145,7 +145,7 @@ fn foreign_nameservers<'w>(subject: &Subject<'_>, pod: Pod<'w>) -> Option<Vec<&'
 /// Returns true if an address belongs to a Service, or can belong to one.
 fn is_service(subject: &Subject<'_>, address: IpAddr) -> bool {
     let world = subject.world;
-    world.services_at(address).next().is_some() || world.facts().service_range(address).is_some()
+    world.services_at(address).next().is_some() || world.cluster_facts().service_range(address).is_some()
 }
 
 /// Reports that the DNS settings of a Pod do not resolve the name of a reference.

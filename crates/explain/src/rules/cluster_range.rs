@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::facts::observed::observed_nodes;
+use crate::facts::observed_node::observed_nodes;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::rule::Rule;

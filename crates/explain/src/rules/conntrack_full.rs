@@ -1,6 +1,6 @@
 //! PTL-0045: the connection tracking table is full, or entries are not inserted.
 
-use crate::facts::observed::{ObservedNode, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::Conntrack;
 use crate::rule::Rule;

@@ -106,7 +106,7 @@ fn fault(world: &World, address: IpAddr, of_pod: bool) -> Option<String> {
     let range = if of_pod {
         stated()?
     } else {
-        world.facts().service_range(address)?
+        world.cluster_facts().service_range(address)?
     };
     Some(format!("is in the range of cluster IPs {range}"))
 }

@@ -83,7 +83,7 @@ fn alias_chain(subject: &Subject<'_>) -> Option<Finding> {
     let mut names = vec![subject.service];
     for _ in 0..ALIASES_MAX {
         let last = *names.last()?;
-        let (namespace, name) = service_of_host(target_name(last), world.facts().domain())?;
+        let (namespace, name) = service_of_host(target_name(last), world.cluster_facts().domain())?;
         let Some(next) = world.service(namespace, name) else {
             return absent_service(subject, world, namespace, name);
         };
@@ -135,7 +135,7 @@ fn unqualified_name(subject: &Subject<'_>) -> Option<Finding> {
         _ => return None,
     };
     let world = subject.world;
-    let domain = world.facts().domain();
+    let domain = world.cluster_facts().domain();
     let is_service = world.service(namespace, name).is_some();
     let is_misspelled = edit_distance(&rest, domain) <= 2;
     let is_fault = match labels.len() {
@@ -158,7 +158,7 @@ fn unqualified_name(subject: &Subject<'_>) -> Option<Finding> {
 fn ingress_host(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let host = target_name(service);
-    if service_of_host(host, subject.world.facts().domain()).is_some() {
+    if service_of_host(host, subject.world.cluster_facts().domain()).is_some() {
         return None;
     }
     let is_of_tls = |ingress: &Route<'_>| {
@@ -293,7 +293,7 @@ fn http_clients(subject: &Subject<'_>) -> Vec<Finding> {
         .filter(|(pod, _)| pod.is_active())
         .filter_map(|(pod, reference)| Some((pod, reference, reference.text.split_once("://")?.0)))
         .filter(|(.., scheme)| matches!(*scheme, "http" | "https"))
-        .filter(|_| service_of_host(name, subject.world.facts().domain()).is_none());
+        .filter(|_| service_of_host(name, subject.world.cluster_facts().domain()).is_none());
     let finding = clients.map(|(pod, reference, scheme)| {
         let (severity, effect) = if scheme == "https" {
             let effect = "in TLS and in the header Host, and may have no certificate for it";

@@ -1,7 +1,7 @@
 //! PTL-0042: a firewall drops connections to Pods.
 
 use super::{kernel_parameters, proxy_absent};
-use crate::facts::observed::{ObservedNode, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{Firewall, ForwardChain, ForwardRule};

@@ -1,6 +1,6 @@
 //! PTL-0044: a Pod does not reach itself through its Service.
 
-use crate::facts::observed::{ObservedNode, is_served, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, is_served, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;

@@ -1,6 +1,6 @@
 //! PTL-0054: the link or virtual servers of ipvs mode are left.
 
-use crate::facts::observed::{IPVS_LINK, ObservedNode, observed_nodes};
+use crate::facts::observed_node::{IPVS_LINK, ObservedNode, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::rule::Rule;
 use crate::world::World;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use plan::{PORT_RANGES_ANNOTATION, PortRanges};
 
-use crate::facts::observed::{ObservedNode, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::Link;

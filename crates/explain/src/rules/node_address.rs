@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::facts::observed::{ObservedNode, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;

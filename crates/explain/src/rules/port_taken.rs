@@ -1,7 +1,7 @@
 //! PTL-0049: another program uses a port of the Service on a node.
 
 use super::frontend_conflict;
-use crate::facts::observed::{ObservedNode, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{rules_changed, rules_outdated};
-use crate::facts::observed::{ObservedNode, is_served, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, is_served, observed_nodes};
 use crate::facts::pod_state::failure;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::facts::observed::{
+use crate::facts::observed_node::{
     IPVS_LINK, KUBE_PROXY_TABLE, ObservedNode, PORTOLAN, PORTOLAN_TABLE, is_served, observed_nodes,
 };
 use crate::finding::{Code, Finding, Severity};

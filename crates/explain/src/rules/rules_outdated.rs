@@ -1,6 +1,6 @@
 //! PTL-0037: the rules of a node are older than the objects.
 
-use crate::facts::observed::{ObservedNode, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::NodeProxy;
 use crate::rule::Rule;

@@ -1,6 +1,6 @@
 //! PTL-0041: the rules of two node proxies are active.
 
-use crate::facts::observed::{KUBE_PROXY_TABLE, ObservedNode, PORTOLAN, observed_nodes};
+use crate::facts::observed_node::{KUBE_PROXY_TABLE, ObservedNode, PORTOLAN, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::rule::Rule;
 use crate::world::World;

@@ -114,7 +114,7 @@ fn is_former(subject: &Subject<'_>, address: IpAddr) -> bool {
     let is_in_range = if subject.service.is_headless() {
         is_of_pods()
     } else {
-        world.facts().service_range(address).is_some()
+        world.cluster_facts().service_range(address).is_some()
     };
     is_in_range && !is_in_use
 }

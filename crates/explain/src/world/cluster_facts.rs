@@ -27,14 +27,14 @@ const DNS_PORT: u16 = 53;
 
 /// Facts of a cluster.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct ClusterFacts {
     stated_ranges: Vec<IpNet>,
     assumed_ranges: Vec<IpNet>,
     domain: String,
     dns_servers: Vec<IpAddr>,
 }
 
-impl Facts {
+impl ClusterFacts {
     /// Returns the facts of a world.
     pub(crate) fn of(world: &World) -> Self {
         let arguments = arguments(world);
