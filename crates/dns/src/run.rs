@@ -212,13 +212,13 @@ fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
     let responder = Responder::with_policy(zone, forwarder, policy, Arc::new(Metrics::default()));
     let feed = Feed {
         clients: clients.filter(|_| of_nodes),
-        ..feed(config)
+        ..feed_for(config)
     };
     Ok((Arc::new(responder), feed))
 }
 
 /// Returns the watches that the configuration needs.
-fn feed(config: &Config) -> Feed {
+fn feed_for(config: &Config) -> Feed {
     let all_pods = config.pods == PodNames::Verified;
     let own_pods = config.node_name.as_ref().filter(|_| !all_pods);
     let pods = Query {

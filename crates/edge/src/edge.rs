@@ -215,7 +215,7 @@ impl Edge {
     /// Metrics in the text format of Prometheus.
     pub fn metrics(&self) -> String {
         let ports: Vec<_> = self.inner.table().ports().cloned().collect();
-        metrics::text(&ports, &self.inner.edge.connections, &self.inner.logs)
+        metrics::metrics_text(&ports, &self.inner.edge.connections, &self.inner.logs)
     }
 
     /// Returns the current state of each port.

@@ -246,8 +246,8 @@ impl Handler {
 
     fn render_metrics(&self) -> String {
         self.metrics.render(&self.resources, |out| {
-            self.access.flow_control.render(out);
-            self.connections.render(out);
+            self.access.flow_control.write_metrics(out);
+            self.connections.write_metrics(out);
         })
     }
 

@@ -110,12 +110,12 @@ impl Metrics {
             text.family(name, MetricType::Histogram, help);
             text.histogram(name, "", histogram);
         }
-        self.render_pools(&mut text);
+        self.write_pools(&mut text);
         text.finish()
     }
 
     /// Writes the metrics of pools.
-    fn render_pools(&self, text: &mut MetricsText) {
+    fn write_pools(&self, text: &mut MetricsText) {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let total = |usage: &AddressPoolUsage| usage.total;
         let assigned = |usage: &AddressPoolUsage| usage.assigned;

@@ -259,7 +259,7 @@ impl Candidate {
             identity = self.settings.identity,
             "became leader"
         );
-        tokio::spawn(announce(
+        tokio::spawn(write_lease_event(
             self.client.clone(),
             self.settings.clone(),
             self.clock.now(),
@@ -352,7 +352,7 @@ impl Candidate {
 }
 
 /// Writes an Event about the Lease, as upstream does. It is best effort, and the leader does not wait for it.
-async fn announce(client: Client, settings: Settings, now: Timestamp) {
+async fn write_lease_event(client: Client, settings: Settings, now: Timestamp) {
     let Settings {
         namespace,
         name,

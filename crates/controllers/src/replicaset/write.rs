@@ -133,7 +133,7 @@ async fn create(
     });
     let mut now: Vec<&ReplicaPod> = pods.iter().collect();
     now.extend(&output.objects);
-    finish(environment, set, &now, events, failed.zip(failure)).await
+    record_result(environment, set, &now, events, failed.zip(failure)).await
 }
 
 /// Deletes Pods. One that changed after the ranking is a conflict and is ranked again.
@@ -184,7 +184,7 @@ async fn delete(
         return Err(error);
     }
     let now: Vec<&ReplicaPod> = pods.iter().collect();
-    finish(environment, set, &now, events, failed.zip(failure)).await
+    record_result(environment, set, &now, events, failed.zip(failure)).await
 }
 
 /// Deletes a Pod; returns it if it has a grace period.
@@ -214,7 +214,7 @@ fn is_still_present(pod: &Value) -> bool {
 }
 
 /// Records Events, and writes a failure to the status before it is returned.
-async fn finish(
+async fn record_result(
     environment: &Environment,
     set: &ReplicaSet,
     pods: &[&ReplicaPod],

@@ -94,7 +94,7 @@ pub fn write(header: Header, out: &mut Vec<u8>) {
         Header::For(Addresses {
             source: SocketAddr::V4(source),
             destination: SocketAddr::V4(destination),
-        }) => line(
+        }) => header_line(
             "TCP4",
             source.ip(),
             destination.ip(),
@@ -104,7 +104,7 @@ pub fn write(header: Header, out: &mut Vec<u8>) {
         Header::For(Addresses {
             source: SocketAddr::V6(source),
             destination: SocketAddr::V6(destination),
-        }) => line(
+        }) => header_line(
             "TCP6",
             source.ip(),
             destination.ip(),
@@ -117,7 +117,7 @@ pub fn write(header: Header, out: &mut Vec<u8>) {
     out.extend_from_slice(line.as_bytes());
 }
 
-fn line<A: Display>(
+fn header_line<A: Display>(
     protocol: &str,
     source: A,
     destination: A,

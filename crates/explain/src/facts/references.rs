@@ -162,7 +162,7 @@ fn add_references_of_variables(pod: Pod<'_>, variables: &[Variable<'_>], referen
         };
         match host_variable(variables, &variable.name, value, &place) {
             Some(reference) => references.push(reference),
-            None => scan(value, &place, references),
+            None => scan_text(value, &place, references),
         }
     }
 }
@@ -178,7 +178,7 @@ fn add_references_of_arguments(pod: Pod<'_>, path: &str, container: &Value, refe
             let argument = argument.as_str().unwrap_or_default();
             let flag = argument.split('=').next().unwrap_or_default();
             if !is_identifier(flag) {
-                scan(argument, &place, references);
+                scan_text(argument, &place, references);
             }
         }
     }
@@ -217,7 +217,7 @@ fn host_variable(
     })
 }
 
-fn scan(text: &str, place: &ReferenceLocation<'_>, references: &mut Vec<Reference>) {
+fn scan_text(text: &str, place: &ReferenceLocation<'_>, references: &mut Vec<Reference>) {
     if text.len() > TEXT_BYTES_MAX {
         return;
     }

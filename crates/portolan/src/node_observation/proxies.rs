@@ -139,7 +139,7 @@ fn observe(
                 .and_then(|text| parse_configz(&text))
                 .or_else(|| file_configuration(process))
                 .or_else(|| flag_configuration(process));
-            fill(&mut observed, &text);
+            fill_from_metrics(&mut observed, &text);
             observed.mode = observed
                 .mode
                 .take()
@@ -214,7 +214,7 @@ fn healthy(read: &dyn Fn(&str) -> Option<Result<String, StatusError>>) -> Option
 }
 
 /// Fills in the state from the metrics server.
-fn fill(observed: &mut NodeProxy, text: &dyn Fn(&str) -> Option<String>) {
+fn fill_from_metrics(observed: &mut NodeProxy, text: &dyn Fn(&str) -> Option<String>) {
     observed.mode = text("/proxyMode").map(|mode| mode.trim().to_owned());
     let now = Timestamp::now();
     if let Some(status) = text("/status").and_then(|text| serde_json::from_str::<Value>(&text).ok()) {

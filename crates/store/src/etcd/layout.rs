@@ -171,14 +171,14 @@ impl CommitRecord {
 
     /// Parses an encoded record. Returns `None` for a record of another program.
     pub(super) fn parse(encoded: &Bytes) -> Option<CommitRecord> {
-        let (mark, mut rest) = line(encoded)?;
+        let (mark, mut rest) = split_line(encoded)?;
         let mut record = CommitRecord {
             mark: u64::from_str_radix(mark, 16).ok()?,
             last: HashMap::new(),
         };
         while !rest.is_empty() {
             let at = encoded.len() - rest.len();
-            let (lengths, body) = line(rest)?;
+            let (lengths, body) = split_line(rest)?;
             let (key_length, value_length) = lengths.split_once(' ')?;
             let (key_length, value_length): (usize, usize) =
                 (key_length.parse().ok()?, value_length.parse().ok()?);
@@ -193,7 +193,7 @@ impl CommitRecord {
 }
 
 /// Splits bytes at the first newline.
-fn line(bytes: &[u8]) -> Option<(&str, &[u8])> {
+fn split_line(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     Some((std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end + 1..]))
 }

@@ -277,12 +277,12 @@ fn decrement_ttl(program: &mut Assembler) {
     program.store(Width::Byte, R7, OUTER_BYTES + IP_TTL, R1);
     program.load(Width::Half, R1, R7, OUTER_BYTES + IP_CHECKSUM);
     program.add(R1, network_order_u16(TTL_STEP));
-    fold(program, R1, R2);
+    fold_checksum(program, R1, R2);
     program.store(Width::Half, R7, OUTER_BYTES + IP_CHECKSUM, R1);
 }
 
 /// Adds the carry of a sum of 16-bit numbers to it.
-fn fold(program: &mut Assembler, sum: Register, scratch: Register) {
+fn fold_checksum(program: &mut Assembler, sum: Register, scratch: Register) {
     program.copy(scratch, sum);
     program.shift_right(scratch, 16);
     program.and(sum, 0xffff);
@@ -341,8 +341,8 @@ fn encapsulate(program: &mut Assembler) {
     program.store(Width::Half, R7, IP_LENGTH, R1);
     program.load(Width::Word, R2, R8, SUM_OFFSET as i16);
     program.add_register(R1, R2);
-    fold(program, R1, R2);
-    fold(program, R1, R2);
+    fold_checksum(program, R1, R2);
+    fold_checksum(program, R1, R2);
     program.set(R2, 0xffff);
     program.word(WordOperation::ExclusiveOr, R1, R2);
     program.store(Width::Half, R7, IP_CHECKSUM, R1);

@@ -167,7 +167,7 @@ impl Text {
 
     fn chosen(&mut self, endpoint: &ChosenEndpoint) {
         let at = std::net::SocketAddr::new(endpoint.address, endpoint.port);
-        let mut parts = place(&endpoint.state);
+        let mut parts = place_of_endpoint(&endpoint.state);
         parts.push(condition(&endpoint.state).to_owned());
         match endpoint.declared_by.as_deref() {
             Some("") => parts.push("port not declared by a container".to_owned()),
@@ -186,7 +186,7 @@ impl Text {
             (Ok(address), Some(port)) => std::net::SocketAddr::new(address, port).to_string(),
             _ => endpoint.address.clone(),
         };
-        let mut parts = place(&endpoint.state);
+        let mut parts = place_of_endpoint(&endpoint.state);
         parts.push(format!(
             "{}{}",
             endpoint.reason,
@@ -211,7 +211,7 @@ impl Text {
 }
 
 /// Returns the Pod, node and zone of an endpoint.
-fn place(state: &EndpointState) -> Vec<String> {
+fn place_of_endpoint(state: &EndpointState) -> Vec<String> {
     let named = [("Pod", &state.pod), ("node", &state.node), ("zone", &state.zone)];
     let known = named.into_iter().filter(|(_, name)| !name.is_empty());
     known.map(|(title, name)| format!("{title} {name}")).collect()
