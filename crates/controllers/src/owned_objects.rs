@@ -62,8 +62,8 @@ impl<T: Resource> OwnedObjects<T> {
                 && !listed_uids.contains(&*meta.uid)
                 && version <= listed.revision
         };
-        let of_owner = self.of(&owner.namespace, &owner.uid).map(Resource::metadata);
-        let deleted: Vec<ObjectMeta> = of_owner.filter(is_deleted).cloned().collect();
+        let owned_metadata = self.of(&owner.namespace, &owner.uid).map(Resource::metadata);
+        let deleted: Vec<ObjectMeta> = owned_metadata.filter(is_deleted).cloned().collect();
         for meta in deleted {
             self.confirm_deletion(&meta);
         }

@@ -31,8 +31,8 @@ pub fn excess_connections<C, S: Ord>(
         connections.sort_by_key(&start);
         let count = connections.len();
         let surplus = count.saturating_sub(share);
-        let of_endpoint = connections.into_iter().take(surplus).enumerate();
-        candidates.extend(of_endpoint.map(|(index, connection)| (count - index, connection)));
+        let endpoint_surplus = connections.into_iter().take(surplus).enumerate();
+        candidates.extend(endpoint_surplus.map(|(index, connection)| (count - index, connection)));
     }
     candidates.sort_by_key(|(left, _)| Reverse(*left));
     candidates.truncate(budget);

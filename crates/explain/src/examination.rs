@@ -60,15 +60,15 @@ pub struct ClusterFindings {
 
 /// Applies all rules once, and returns the findings of the cluster and of its Services.
 pub fn examine_cluster(world: &World, options: &Options) -> ClusterFindings {
-    let of_nodes = findings_of_nodes(world);
+    let node_findings = findings_of_nodes(world);
     let mut all = findings_of_cluster(world);
     let mut services = Vec::new();
     for service in examined_services(world) {
-        let found = findings_of_service(world, service, options, false, &of_nodes);
+        let found = findings_of_service(world, service, options, false, &node_findings);
         all.extend_from_slice(&found);
         services.push(service_findings(service, found));
     }
-    all.extend(of_nodes);
+    all.extend(node_findings);
     services.retain(|service| !service.findings.is_empty());
     ClusterFindings {
         all: order_and_merge(all),
@@ -78,11 +78,11 @@ pub fn examine_cluster(world: &World, options: &Options) -> ClusterFindings {
 
 /// Applies the rules to each Service. Returns the Services with findings, ordered by namespace and name.
 pub fn examine_services(world: &World, options: &Options) -> Vec<ServiceFindings> {
-    let of_nodes = findings_of_nodes(world);
+    let node_findings = findings_of_nodes(world);
     let examined = examined_services(world).map(|service| {
         service_findings(
             service,
-            findings_of_service(world, service, options, false, &of_nodes),
+            findings_of_service(world, service, options, false, &node_findings),
         )
     });
     examined.filter(|service| !service.findings.is_empty()).collect()
@@ -105,20 +105,26 @@ fn service_findings(service: Service<'_>, found: Vec<Finding>) -> ServiceFinding
 
 /// Applies all rules. The findings are ordered by severity, then by code, namespace, name, kind, field and message.
 pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> {
-    let of_nodes = findings_of_nodes(world);
+    let node_findings = findings_of_nodes(world);
     let mut findings = Vec::new();
     match scope {
         Scope::All => {
             for service in examined_services(world) {
-                findings.extend(findings_of_service(world, service, options, false, &of_nodes));
+                findings.extend(findings_of_service(
+                    world,
+                    service,
+                    options,
+                    false,
+                    &node_findings,
+                ));
             }
             findings.extend(findings_of_cluster(world));
-            findings.extend(of_nodes);
+            findings.extend(node_findings);
         }
         Scope::Service { namespace, name } => match world.service(namespace, name) {
             Some(service) => {
-                findings.extend(findings_of_service(world, service, options, true, &of_nodes));
-                findings.extend(of_nodes);
+                findings.extend(findings_of_service(world, service, options, true, &node_findings));
+                findings.extend(node_findings);
             }
             None => findings.push(rules::absent_service(world, namespace, name)),
         },
@@ -207,12 +213,12 @@ fn findings_of_nodes(world: &World) -> Vec<Finding> {
     let mut by_node: BTreeMap<ObjectName, Vec<(&Rule, Finding)>> = BTreeMap::new();
     for rule in OF_NODES {
         for finding in rule.cluster.into_iter().flat_map(|check| check(world)) {
-            let of_node = by_node.entry(finding.object.clone()).or_default();
-            of_node.push((*rule, finding));
+            let findings_of_node = by_node.entry(finding.object.clone()).or_default();
+            findings_of_node.push((*rule, finding));
         }
     }
-    let of_nodes = by_node.into_values();
-    of_nodes
+    let findings_by_node = by_node.into_values();
+    findings_by_node
         .flat_map(|found| without_consequences(found, &[]))
         .collect()
 }

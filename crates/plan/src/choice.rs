@@ -75,8 +75,8 @@ pub(crate) fn candidate_count<'a>(
     protocol: Protocol,
     family: Family,
 ) -> usize {
-    let of_family = slices.filter(|slice| slice.family == family);
-    let counts = of_family.map(|slice| slice.ports_named(port, protocol).count() * slice.endpoints.len());
+    let family_slices = slices.filter(|slice| slice.family == family);
+    let counts = family_slices.map(|slice| slice.ports_named(port, protocol).count() * slice.endpoints.len());
     counts.sum()
 }
 
@@ -86,8 +86,8 @@ pub(crate) fn range_candidates<'a>(
     slices: impl Iterator<Item = &'a SliceRecord>,
     family: Family,
 ) -> Vec<Candidate<'a>> {
-    let of_family = slices.filter(|slice| slice.family == family);
-    let found = of_family.flat_map(|slice| {
+    let family_slices = slices.filter(|slice| slice.family == family);
+    let found = family_slices.flat_map(|slice| {
         slice.endpoints.iter().map(move |endpoint| Candidate {
             address: SocketAddr::new(endpoint.address, 0),
             endpoint,

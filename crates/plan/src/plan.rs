@@ -490,8 +490,8 @@ impl Entry {
     fn faults(&self) -> impl Iterator<Item = &Fault> {
         // Faults of slices without their Service are irrelevant.
         let slices = self.slices.iter().filter(|_| self.record.is_some());
-        let of_record = self.record.iter().flat_map(|record| &record.faults);
-        of_record
+        let record_faults = self.record.iter().flat_map(|record| &record.faults);
+        record_faults
             .chain(&self.decided.conflicts)
             .chain(slices.filter_map(|(_, slice)| slice.fault.as_deref()))
     }

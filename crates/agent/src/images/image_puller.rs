@@ -185,12 +185,12 @@ impl PullPlaces {
     async fn hold_for<T>(&self, pull: impl Future<Output = T>) -> T {
         // First: a pull that waits for its namespace must not hold a permit of the node.
         let _of_namespace = self.of_namespace.acquire().await;
-        let of_node = self.of_node.acquire().await;
+        let node_place = self.of_node.acquire().await;
         let mut pull = std::pin::pin!(pull);
         if let Ok(result) = tokio::time::timeout(self.time_max, &mut pull).await {
             return result;
         }
-        drop(of_node);
+        drop(node_place);
         pull.await
     }
 }

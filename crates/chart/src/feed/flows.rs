@@ -143,10 +143,10 @@ fn limit_rows(mut report: NodeFlows, objects: &Objects) -> (NodeFlows, usize) {
     let mut free = ROWS_OF_NODE_MAX;
     let mut kept = Vec::new();
     for mut service in std::mem::take(&mut report.services) {
-        let of_service = 1 + service.endpoints.len() + service.clients.len();
+        let service_rows = 1 + service.endpoints.len() + service.clients.len();
         let key = ObjectKey::new(&service.namespace, &service.name);
         if free == 0 || objects.service(&key).is_none() {
-            dropped += of_service;
+            dropped += service_rows;
             continue;
         }
         free -= 1;
@@ -159,7 +159,7 @@ fn limit_rows(mut report: NodeFlows, objects: &Objects) -> (NodeFlows, usize) {
         for client in &mut service.clients {
             client.endpoints.truncate(CLIENT_ENDPOINTS_MAX);
         }
-        dropped += of_service - 1 - service.endpoints.len() - service.clients.len();
+        dropped += service_rows - 1 - service.endpoints.len() - service.clients.len();
         kept.push(service);
     }
     report.services = kept;

@@ -209,7 +209,7 @@ impl Feed {
     pub fn metrics(&self) -> FeedMetrics {
         let examinations = self.examiner.examinations();
         let dropped_flow_rows = self.dropped_flow_rows.count();
-        let of_state = self.shared.with(|state| FeedMetrics {
+        let metrics = self.shared.with(|state| FeedMetrics {
             is_synced: state.is_synced(),
             services: state.model.service_keys().count(),
             computations: state.model.computations(),
@@ -219,7 +219,7 @@ impl Feed {
             change_bytes: state.log.bytes(),
             history_bytes: state.model.history_bytes(),
         });
-        of_state.unwrap_or(FeedMetrics {
+        metrics.unwrap_or(FeedMetrics {
             examinations,
             dropped_flow_rows,
             ..FeedMetrics::default()

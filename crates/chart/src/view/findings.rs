@@ -94,8 +94,8 @@ impl Findings {
             let rows = rows(&service.findings, SERVICE_FINDINGS_MAX);
             findings.by_service.insert(key, rows);
         }
-        let of_nodes = found.all.iter().filter(|finding| finding.object.kind == "Node");
-        for finding in of_nodes {
+        let node_findings = found.all.iter().filter(|finding| finding.object.kind == "Node");
+        for finding in node_findings {
             let health = match finding.severity {
                 Severity::Error => Health::Error,
                 Severity::Warning => Health::Warning,

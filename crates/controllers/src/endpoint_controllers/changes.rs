@@ -162,9 +162,11 @@ impl EndpointReconciler {
         // Once per start: Services may have been deleted while no watch was open (EPC-13).
         if !std::mem::replace(&mut self.initial_lists.endpoints, true) {
             let all = self.caches.endpoints.iter();
-            let of_services =
+            let service_endpoints =
                 all.filter(|endpoints| !endpoints.metadata.annotations.contains_key(LEADER_ANNOTATION));
-            let keys = of_services.map(|endpoints| endpoints.metadata.key()).collect();
+            let keys = service_endpoints
+                .map(|endpoints| endpoints.metadata.key())
+                .collect();
             self.add_all(keys, Work::Endpoints, now);
         }
     }

@@ -89,8 +89,8 @@ pub fn ports_of(pod: &PodFacts, service: &Service) -> Vec<EndpointPort> {
 }
 
 fn addresses_of(pod: &PodFacts, family: AddressType) -> Vec<Arc<str>> {
-    let of_family = |address: &&Arc<str>| address.contains(':') == (family == AddressType::IPv6);
-    pod.addresses.iter().filter(of_family).cloned().collect()
+    let is_of_family = |address: &&Arc<str>| address.contains(':') == (family == AddressType::IPv6);
+    pod.addresses.iter().filter(is_of_family).cloned().collect()
 }
 
 /// Numbers of the container ports of a Pod by name and protocol. Containers precede restartable init containers

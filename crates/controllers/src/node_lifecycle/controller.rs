@@ -111,8 +111,8 @@ impl NodeLifecycleController {
         let version = |version: &str| version.parse().unwrap_or(0_u64);
         let name = &node.metadata.name;
         let known = self.lifecycle.node(name);
-        let of_node = version(&node.metadata.resource_version);
-        let is_old = known.is_some_and(|known| version(&known.resource_version) > of_node);
+        let node_version = version(&node.metadata.resource_version);
+        let is_old = known.is_some_and(|known| version(&known.resource_version) > node_version);
         if is_old || self.tombstones.contains(&node.metadata.uid) {
             return;
         }

@@ -215,8 +215,8 @@ impl Edit {
 
     /// Returns the number of chains and jumps that differ.
     pub(super) fn count(&self) -> usize {
-        let of_services: usize = self.services.iter().map(|(_, chains)| chains.len()).sum();
-        self.fixed.len() + self.shared.len() + of_services + self.stale.len() + self.jumps.len()
+        let service_chains: usize = self.services.iter().map(|(_, chains)| chains.len()).sum();
+        self.fixed.len() + self.shared.len() + service_chains + self.stale.len() + self.jumps.len()
     }
 
     /// Returns the chains to rewrite with the hashes of their rules.

@@ -241,8 +241,8 @@ impl Servers {
         }
         let known = self.ipvs.destinations(id)?;
         for address in &planned.destinations {
-            let of_address = known.iter().find(|destination| destination.address == *address);
-            if of_address.is_some_and(|known| known.weight == WEIGHT && known.is_translated) {
+            let known_destination = known.iter().find(|destination| destination.address == *address);
+            if known_destination.is_some_and(|known| known.weight == WEIGHT && known.is_translated) {
                 continue;
             }
             differences += 1;

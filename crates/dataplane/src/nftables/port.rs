@@ -387,11 +387,11 @@ impl AppliedFrontend {
 
 /// Returns true if the rules choose the endpoints of some clients of a frontend, although others have a virtual server.
 fn needs_rules(plan: &ServicePortPlan, frontend: &Frontend) -> bool {
-    let of_server = virtual_set(plan, frontend);
+    let server_set = virtual_set(plan, frontend);
     frontend
         .targets
         .iter()
-        .any(|target| matches!(target, Target::Balance { set, .. } if Some(*set) != of_server))
+        .any(|target| matches!(target, Target::Balance { set, .. } if Some(*set) != server_set))
 }
 
 /// Returns the number of an endpoint: a hash of its address and port, which is the same in every process.

@@ -155,9 +155,9 @@ impl TwoTier {
         let mut forwarded: [Vec<&ServicePortPlan>; 2] = [Vec::new(), Vec::new()];
         let mut excess = Vec::new();
         for port in ports_by_age(plan) {
-            let of_family = &mut forwarded[port.key.family as usize];
-            if of_family.len() < PORTS_MAX {
-                of_family.push(port);
+            let family_ports = &mut forwarded[port.key.family as usize];
+            if family_ports.len() < PORTS_MAX {
+                family_ports.push(port);
             } else {
                 excess.push(port.key.clone());
             }

@@ -308,12 +308,12 @@ fn client_error_rules(family: Family, links: &[LinkIndex; HOPS]) -> Vec<Vec<Expr
 
 /// Returns the rules of the chain [`FORWARDED`].
 fn forwarded_rules() -> Vec<Vec<Expression>> {
-    let of_hop = |hop: usize| {
+    let rule_of_hop = |hop: usize| {
         let mut rule = link_name(&hop_name(hop));
         rule.push(Expression::Verdict(Verdict::Goto(hop_chain(hop))));
         rule
     };
-    (1..=HOPS).map(of_hop).collect()
+    (1..=HOPS).map(rule_of_hop).collect()
 }
 
 /// Packets that another node forwarded by this hop. Only those to a frontend are accepted, also if this node tracks
@@ -394,8 +394,8 @@ fn forward_rules(
     let links = levels_after(hop).filter_map(|level| Some((level, *links.get(hop_to(level, hop) - 1)?)));
     links
         .flat_map(|(level, link)| {
-            let of_input = move |input| forward_rule(family, headers, input, level, link);
-            HashInput::ALL.into_iter().map(of_input)
+            let rule_of_input = move |input| forward_rule(family, headers, input, level, link);
+            HashInput::ALL.into_iter().map(rule_of_input)
         })
         .collect()
 }
@@ -500,8 +500,8 @@ fn too_big(family: Family) -> Vec<Expression> {
 fn match_pods(family: Family, pods: &PodDetection) -> Vec<Vec<Expression>> {
     match pods {
         PodDetection::Ranges(ranges) => {
-            let of_family = ranges.iter().filter(|range| Family::of(range.addr()) == family);
-            of_family
+            let family_ranges = ranges.iter().filter(|range| Family::of(range.addr()) == family);
+            family_ranges
                 .map(|range| {
                     let offset = match family {
                         Family::V4 => 12,

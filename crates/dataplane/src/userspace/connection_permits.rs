@@ -132,12 +132,12 @@ impl ConnectionPermits {
         if free == 0 {
             return Err(held.count(Refusal::Process));
         }
-        let of_service = free.max(self.service_share_min);
-        if !take(&mut held.services, service, of_service) {
+        let service_max = free.max(self.service_share_min);
+        if !take(&mut held.services, service, service_max) {
             return Err(held.count(Refusal::Service));
         }
-        let of_namespace = free.saturating_mul(2).max(self.service_share_min);
-        if !take(&mut held.namespaces, &service.namespace, of_namespace) {
+        let namespace_max = free.saturating_mul(2).max(self.service_share_min);
+        if !take(&mut held.namespaces, &service.namespace, namespace_max) {
             release(&mut held.services, service);
             return Err(held.count(Refusal::Service));
         }

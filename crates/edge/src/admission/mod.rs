@@ -247,9 +247,9 @@ impl Admission {
             (&service.sent, limits.sent_bytes_per_second),
         ]
         .map(|(bucket, per_second)| {
-            let of_both = || Rate::new(limits.both_bytes_per_second).map(|rate| (&service.both, rate));
+            let both_rate = || Rate::new(limits.both_bytes_per_second).map(|rate| (&service.both, rate));
             let own = Rate::new(per_second).map(|rate| (bucket, rate));
-            let (bucket, rate) = own.or_else(of_both)?;
+            let (bucket, rate) = own.or_else(both_rate)?;
             Some(BandwidthReservation::new(bucket.clone(), rate))
         })
     }

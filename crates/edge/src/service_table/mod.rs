@@ -300,9 +300,9 @@ impl ServiceTable {
                 let settings = entry.port.policy.settings();
                 let reason = settings.log.as_ref().and_then(|log| log.fault());
                 let no_log = reason.map(|reason| Fault::NoAccessLog { reason });
-                let of_port: Vec<Fault> = entry.tls_faults.iter().cloned().chain(no_log).collect();
-                if !of_port.is_empty() {
-                    faults.entry(key.clone()).or_default().extend(of_port);
+                let port_faults: Vec<Fault> = entry.tls_faults.iter().cloned().chain(no_log).collect();
+                if !port_faults.is_empty() {
+                    faults.entry(key.clone()).or_default().extend(port_faults);
                 }
             }
         }

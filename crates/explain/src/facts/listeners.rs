@@ -150,8 +150,8 @@ fn of_pod<'w>(subject: &Subject<'w>, pod: Pod<'_>) -> Option<Vec<&'w Listener>> 
 /// Returns the addresses of the endpoints of a Pod; those of the Pod if it has no endpoint yet.
 fn endpoint_addresses(subject: &Subject<'_>, pod: Pod<'_>) -> Vec<IpAddr> {
     let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
-    let of_pod = endpoints.filter(|endpoint| endpoint.pod() == Some(pod.0.name.as_str()));
-    let addresses: Vec<IpAddr> = of_pod.filter_map(|endpoint| endpoint.ip()).collect();
+    let pod_endpoints = endpoints.filter(|endpoint| endpoint.pod() == Some(pod.0.name.as_str()));
+    let addresses: Vec<IpAddr> = pod_endpoints.filter_map(|endpoint| endpoint.ip()).collect();
     if addresses.is_empty() {
         let families = subject.service.cluster_ips();
         let mut own = pod.ips();

@@ -72,13 +72,13 @@ pub(crate) fn loopback_setting(pod: Pod<'_>, number: u16) -> Option<Setting> {
     let is_only = declared == [number];
     let mut entries = variables(container);
     entries.extend(arguments(container));
-    let of_port = entries.into_iter().filter_map(|entry| {
+    let port_settings = entries.into_iter().filter_map(|entry| {
         let host = host_of(&entry, number, is_only)?;
         Some((LOOPBACK_HOSTS.contains(&host), entry.setting))
     });
-    let of_port: Vec<(bool, Setting)> = of_port.collect();
-    let is_loopback_only = of_port.iter().all(|(is_loopback, _)| *is_loopback);
-    let first = of_port.into_iter().next().filter(|_| is_loopback_only);
+    let port_settings: Vec<(bool, Setting)> = port_settings.collect();
+    let is_loopback_only = port_settings.iter().all(|(is_loopback, _)| *is_loopback);
+    let first = port_settings.into_iter().next().filter(|_| is_loopback_only);
     first.map(|(_, setting)| setting)
 }
 

@@ -42,13 +42,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     load_balancer
         .chain(external)
         .filter_map(|(field, address)| {
-            let of_address: Vec<Found<'_>> = found
+            let probes_of_address: Vec<Found<'_>> = found
                 .iter()
                 .copied()
                 .filter(|(_, probe)| probe.address() == Some(address))
                 .collect();
-            several_owners(subject, &field, address, &of_address)
-                .or_else(|| no_host_answers(subject, &field, address, &of_address))
+            several_owners(subject, &field, address, &probes_of_address)
+                .or_else(|| no_host_answers(subject, &field, address, &probes_of_address))
         })
         .collect()
 }

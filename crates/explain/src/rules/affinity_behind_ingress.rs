@@ -85,9 +85,9 @@ fn behind_ingress(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let uses_cluster_ip = |ingress: &Route<'_>| {
         let mut annotations = CLUSTER_IP_ANNOTATIONS.iter();
-        let mut of_service = SERVICE_ANNOTATIONS.iter();
+        let mut service_annotations = SERVICE_ANNOTATIONS.iter();
         annotations.any(|name| ingress.0.annotation(name) == Some("true"))
-            || of_service.any(|name| service.0.annotation(name) == Some("true"))
+            || service_annotations.any(|name| service.0.annotation(name) == Some("true"))
     };
     let ingress = subject.world.ingresses_of(service).find(uses_cluster_ip)?;
     let count = ready_endpoint_count(subject);

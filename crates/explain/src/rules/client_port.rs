@@ -34,19 +34,19 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for route in subject.world.routes_of(service) {
         let backends = route.backends().into_iter();
-        let of_service = backends
+        let service_backends = backends
             .filter(|backend| backend.service == service.name && backend.namespace == service.namespace);
-        findings.extend(of_service.filter_map(|backend| check_route(subject, route, &backend)));
+        findings.extend(service_backends.filter_map(|backend| check_route(subject, route, &backend)));
     }
     if !service.is_headless() {
         findings.extend(check_pods(subject));
     }
     if subject.is_named {
-        let of_service = services_used_at_nodes(subject.world).filter(|(other, _)| {
+        let service_findings = services_used_at_nodes(subject.world).filter(|(other, _)| {
             let own = &subject.service;
             other.namespace == own.namespace && other.name == own.name
         });
-        findings.extend(of_service.map(|(_, finding)| finding));
+        findings.extend(service_findings.map(|(_, finding)| finding));
     }
     findings
 }

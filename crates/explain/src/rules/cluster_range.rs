@@ -120,12 +120,12 @@ fn list(ranges: &[IpNet]) -> String {
 /// address.
 fn pod_outside<'w>(setting: &ProxyRanges, mut pods: impl Iterator<Item = Pod<'w>>) -> Option<RangeFault> {
     let is_outside = |address: &IpAddr| {
-        let mut of_family = setting
+        let mut family_ranges = setting
             .ranges
             .iter()
             .filter(|range| range.addr().is_ipv6() == address.is_ipv6())
             .peekable();
-        of_family.peek().is_some() && !of_family.any(|range| range.contains(address))
+        family_ranges.peek().is_some() && !family_ranges.any(|range| range.contains(address))
     };
     let (pod, address) = pods.find_map(|pod| {
         let addresses = pod.ips().into_iter().filter(|_| !pod.is_on_host_network());

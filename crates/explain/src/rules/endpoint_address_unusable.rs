@@ -26,19 +26,19 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     for slice in subject.slices().iter().filter(|slice| !slice.is_mirrored()) {
         for (index, endpoint) in slice.endpoints().enumerate() {
             let field = format!("endpoints[{index}].addresses[0]");
-            let of_pod = subject.is_from_selector(*slice) && endpoint.pod().is_some();
+            let is_of_pod = subject.is_from_selector(*slice) && endpoint.pod().is_some();
             let found = endpoint
                 .ip()
-                .and_then(|ip| finding(subject, slice.0, field, ip, of_pod));
+                .and_then(|ip| finding(subject, slice.0, field, ip, is_of_pod));
             findings.extend(found);
         }
     }
     if let Some(endpoints) = subject.world.endpoints_of(subject.service) {
         for address in endpoints.addresses() {
-            let of_pod = address.pod().is_some();
+            let is_of_pod = address.pod().is_some();
             let found = address
                 .ip()
-                .and_then(|ip| finding(subject, endpoints.0, address.field(), ip, of_pod));
+                .and_then(|ip| finding(subject, endpoints.0, address.field(), ip, is_of_pod));
             findings.extend(found);
         }
     }

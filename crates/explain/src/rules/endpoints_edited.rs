@@ -107,8 +107,8 @@ fn other_number<'w>(subject: &Subject<'w>, ports: &[(&str, &str, Option<u16>)]) 
             declared.is_empty() || declared.iter().any(|port| port.number == number)
         }),
     };
-    let mut of_service = subject.service.ports().into_iter().filter(is_declared);
-    of_service.find_map(|port| {
+    let mut declared_ports = subject.service.ports().into_iter().filter(is_declared);
+    declared_ports.find_map(|port| {
         let mut same =
             listed().filter(|(name, protocol, _)| *name == port.name && *protocol == port.protocol);
         let (.., number) = same.find(|(.., number)| !resolves(&port, *number))?;

@@ -186,8 +186,8 @@ fn object_with_admission_plugin(subject: &Subject<'_>) -> Option<String> {
             .contains(REFUSING_PLUGIN)
     };
     let server = pods.find(is_server);
-    let of_server = server.map(|pod| format!("The admission plugin {REFUSING_PLUGIN} of Pod {}", pod.name));
-    of_server.or_else(|| {
+    let server_text = server.map(|pod| format!("The admission plugin {REFUSING_PLUGIN} of Pod {}", pod.name));
+    server_text.or_else(|| {
         let mut events = subject.world.events_about(subject.service.0);
         let event = events.find(|event| event.message().contains(REFUSING_PLUGIN))?;
         Some(format!(
@@ -210,9 +210,10 @@ fn object_with_disabled_gate(subject: &Subject<'_>) -> Option<String> {
             .any(|off| text.contains(&format!("{GATE}{off}")))
     };
     let mut pods = world.in_namespace(Kind::Pod, "kube-system");
-    let of_pod = pods.find(|pod| is_off(&pod.tree()["spec"]["containers"].to_string()));
+    let pod_with_gate = pods.find(|pod| is_off(&pod.tree()["spec"]["containers"].to_string()));
     let mut maps = world.in_namespace(Kind::ConfigMap, "kube-system");
-    let source = of_pod.or_else(|| maps.find(|map| map.pairs("/data").any(|(_, text)| is_off(text))))?;
+    let source =
+        pod_with_gate.or_else(|| maps.find(|map| map.pairs("/data").any(|(_, text)| is_off(text))))?;
     Some(format!(
         "The feature gate {GATE} of {} {}",
         source.kind.name(),

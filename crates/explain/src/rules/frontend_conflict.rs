@@ -67,11 +67,11 @@ fn conflicts_in_plan(subject: &Subject<'_>) -> Vec<Finding> {
 /// Returns the node ports of a Service for TCP and for its health check, with their fields.
 fn node_ports(service: Service<'_>) -> Vec<(u16, String)> {
     let ports = service.ports().into_iter().filter(|port| port.protocol == "TCP");
-    let of_ports = ports.filter_map(|port| Some((port.node_port?, port.field("nodePort"))));
+    let node_ports = ports.filter_map(|port| Some((port.node_port?, port.field("nodePort"))));
     let health_check = service
         .health_check_node_port()
         .map(|port| (port, HEALTH_CHECK_FIELD.to_owned()));
-    of_ports.chain(health_check).collect()
+    node_ports.chain(health_check).collect()
 }
 
 /// Reports that the health check node port of one Service is a node port of another one.

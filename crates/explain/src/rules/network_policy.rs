@@ -246,9 +246,9 @@ fn wrong_port<'w>(
 fn policies_without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let world = subject.world;
     let pod = *pods.first()?;
-    let of_pod = policies(subject, pod, Direction::Ingress);
-    let policy = *of_pod.first()?;
-    let rules: Vec<PolicyRule<'_>> = of_pod
+    let pod_policies = policies(subject, pod, Direction::Ingress);
+    let policy = *pod_policies.first()?;
+    let rules: Vec<PolicyRule<'_>> = pod_policies
         .iter()
         .flat_map(|policy| policy.rules(Direction::Ingress))
         .collect();
@@ -400,8 +400,8 @@ fn ingress_controller_refused(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option
         "" => ingress.0.annotation(CLASS_ANNOTATION).unwrap_or_default(),
         class => class,
     };
-    let of_class = CONTROLLERS.iter().filter(|(_, (_, value))| value.contains(class));
-    let mut clients = of_class
+    let class_controllers = CONTROLLERS.iter().filter(|(_, (_, value))| value.contains(class));
+    let mut clients = class_controllers
         .flat_map(|(namespace, label)| world.pods_with(namespace, &[*label]))
         .filter(|pod| pod.is_active() && is_restrictable(*pod));
     let client = clients.next()?;
@@ -425,18 +425,18 @@ fn egress_refused(
     reference: &Reference,
 ) -> Option<Finding> {
     let service = subject.service;
-    let of_client = policies(subject, client, Direction::Egress);
+    let client_policies = policies(subject, client, Direction::Egress);
     let namespace = subject.world.object(Kind::Namespace, "", &service.namespace);
     let cluster_ips = service.cluster_ips();
     let permits = |pod: Pod<'_>, number: u16, protocol: &str| {
-        is_permitted(&of_client, Direction::Egress, |rule| {
+        is_permitted(&client_policies, Direction::Egress, |rule| {
             // Some network plugins compare the address before the proxy has changed it.
             let is_by_cluster_ip = cluster_ips.iter().any(|address| rule.has_range_with(*address));
             is_by_cluster_ip || rule.permits_port(number, protocol, pod) && rule.permits_pod(pod, namespace)
         })
     };
     let (port, number) = closed_port(&ports_of(subject, reference), pods, permits)?;
-    let policy = *of_client.first()?;
+    let policy = *client_policies.first()?;
     let message = format!(
         "NetworkPolicy {} restricts Pod {}/{}, and no egress rule permits port {number}/{} of the Pods of Service {}, which the Pod uses ({})",
         policy.name, client.namespace, client.name, port.protocol, service.name, reference.text
@@ -457,7 +457,7 @@ fn egress_refused(
 
 /// Reports that the client has egress policies, and none permits DNS.
 fn dns_refused(subject: &Subject<'_>, client: Pod<'_>, reference: &Reference) -> Option<Finding> {
-    let of_client = policies(subject, client, Direction::Egress);
+    let client_policies = policies(subject, client, Direction::Egress);
     let (namespace, label) = DNS_PODS;
     let servers = subject.world.pods_with(namespace, &[label]);
     let servers_namespace = subject.world.object(Kind::Namespace, "", namespace);
@@ -479,10 +479,10 @@ fn dns_refused(subject: &Subject<'_>, client: Pod<'_>, reference: &Reference) ->
                 is_port && rule.permits_pod(*server, servers_namespace)
             })
     };
-    if is_permitted(&of_client, Direction::Egress, permits) {
+    if is_permitted(&client_policies, Direction::Egress, permits) {
         return None;
     }
-    let policy = *of_client.first()?;
+    let policy = *client_policies.first()?;
     let message = format!(
         "NetworkPolicy {} restricts Pod {}/{}, and no egress rule permits DNS (port 53/UDP). The Pod cannot resolve {}",
         policy.name, client.namespace, client.name, reference.text

@@ -89,7 +89,7 @@ fn outdated_endpoints(subject: &Subject<'_>) -> Option<Finding> {
         .filter(|endpoint| endpoint.is_serving())
         .filter_map(|endpoint| endpoint.ip())
         .collect();
-    let of_pods: BTreeSet<IpAddr> = subject.selected().iter().flat_map(|pod| pod.ips()).collect();
+    let pod_addresses: BTreeSet<IpAddr> = subject.selected().iter().flat_map(|pod| pod.ips()).collect();
     let pod = subject
         .active()
         .find(|pod| pod.is_ready() && !pod.ips().is_empty())?;
@@ -101,7 +101,7 @@ fn outdated_endpoints(subject: &Subject<'_>) -> Option<Finding> {
     };
     let mut endpoints = slices().flat_map(|slice| slice.endpoints());
     let is_edited = endpoints.any(|endpoint| endpoint.pod().is_none_or(is_present));
-    if is_edited || used.is_empty() || !used.is_disjoint(&of_pods) {
+    if is_edited || used.is_empty() || !used.is_disjoint(&pod_addresses) {
         return None;
     }
     let message = format!(

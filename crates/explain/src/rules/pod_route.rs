@@ -84,14 +84,20 @@ fn pods_without_route(node: ObservedNode<'_>, pods: &BTreeMap<&str, Vec<IpAddr>>
         .filter(|other| other.name != node.name() && other.is_ready());
     let targets = others.flat_map(|other| {
         let addresses = pods.get(other.0.name.as_str()).cloned();
-        let of_ranges = || {
+        let range_addresses = || {
             other
                 .pod_ranges()
                 .iter()
                 .filter_map(|range| range.hosts().nth(1))
                 .collect()
         };
-        let addresses = addresses.unwrap_or_else(|| if uses_ranges { of_ranges() } else { Vec::new() });
+        let addresses = addresses.unwrap_or_else(|| {
+            if uses_ranges {
+                range_addresses()
+            } else {
+                Vec::new()
+            }
+        });
         addresses.into_iter().map(move |address| (other, address))
     });
     let targets: Vec<(Node<'_>, IpAddr)> = targets.collect();

@@ -89,18 +89,18 @@ fn readiness(pod: Pod<'_>) -> (String, String) {
     }
     let statuses = pod.list("/status/containerStatuses");
     let is_unready = |name: &Value| {
-        let mut of_container = statuses.iter().filter(|status| status["name"] == *name);
-        of_container.any(|status| status["ready"] == false)
+        let mut container_statuses = statuses.iter().filter(|status| status["name"] == *name);
+        container_statuses.any(|status| status["ready"] == false)
     };
     for (index, container) in pod.list("/spec/containers").iter().enumerate() {
         if !is_unready(&container["name"]) {
             continue;
         }
         let name = container["name"].as_str().unwrap_or_default();
-        let mut of_container = statuses
+        let mut container_statuses = statuses
             .iter()
             .filter(|status| status["name"] == container["name"]);
-        let is_starting = of_container.any(|status| status["started"] == false);
+        let is_starting = container_statuses.any(|status| status["started"] == false);
         let kinds = if is_starting {
             ["startupProbe", "readinessProbe"]
         } else {

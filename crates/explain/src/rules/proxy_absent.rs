@@ -139,14 +139,14 @@ fn uncovered_nodes(world: &World) -> Vec<Finding> {
 
 /// Reports node proxies whose flag, or whose configuration, has the name of another node.
 fn proxies_with_other_name(world: &World) -> Vec<Finding> {
-    let of_flags: Vec<Finding> = proxy_pods(world)
+    let flag_findings: Vec<Finding> = proxy_pods(world)
         .filter_map(|pod| {
             let (field, used) = override_flag(pod)?;
             is_other_name(used, pod).then(|| other_name(pod.0, field, used, pod))
         })
         .collect();
-    if !of_flags.is_empty() {
-        return of_flags;
+    if !flag_findings.is_empty() {
+        return flag_findings;
     }
     let Some((configuration, used)) = configured_name(world) else {
         return Vec::new();
@@ -221,12 +221,12 @@ fn has_other_dataplane(world: &World) -> bool {
 /// Reports Pods of a node proxy whose container fails, in an input without observations of proxies. Without a node proxy,
 /// the agents of Cilium serve Services.
 fn failing_pods(world: &World) -> Vec<Finding> {
-    let mut of_proxies: Vec<Pod<'_>> = proxy_pods(world).collect();
-    if of_proxies.is_empty() {
+    let mut proxies: Vec<Pod<'_>> = proxy_pods(world).collect();
+    if proxies.is_empty() {
         let pods = world.pods_with(SYSTEM_NAMESPACE, &[OTHER_AGENT]).into_iter();
-        of_proxies.extend(pods.filter(|pod| pod.is_active()));
+        proxies.extend(pods.filter(|pod| pod.is_active()));
     }
-    of_proxies.retain(|pod| !pod.is_ready());
+    proxies.retain(|pod| !pod.is_ready());
     let finding = |pod: Pod<'_>| {
         let failure = failure(world, pod).filter(|failure| !failure.is_waiting)?;
         let message = format!(
@@ -250,7 +250,7 @@ fn failing_pods(world: &World) -> Vec<Finding> {
             remedy,
         ))
     };
-    of_proxies.into_iter().filter_map(finding).collect()
+    proxies.into_iter().filter_map(finding).collect()
 }
 
 /// Reports that no process of a node proxy runs. Rules of an earlier process stay in the kernel.

@@ -174,8 +174,8 @@ fn similar_workload(subject: &Subject<'_>) -> Option<Finding> {
     }
     let (world, namespace) = (subject.world, service.0.namespace.as_str());
     let workloads = Workload::KINDS.into_iter().flat_map(|kind| {
-        let of_kind = world.in_namespace(kind, namespace);
-        of_kind.take(COMPARED_PODS_MAX).map(Workload)
+        let workloads_of_kind = world.in_namespace(kind, namespace);
+        workloads_of_kind.take(COMPARED_PODS_MAX).map(Workload)
     });
     let running = workloads.filter(|workload| workload.0.controller().is_none() && workload.desired() > 0);
     let similar = running.filter_map(|workload| {

@@ -74,7 +74,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// Returns the ranges of the Service, or of the first annotation that has some.
 fn ranges(service: Service<'_>) -> Option<Ranges<'_>> {
-    let of_spec = Ranges {
+    let spec_ranges = Ranges {
         field: FIELD.to_owned(),
         texts: service
             .0
@@ -83,7 +83,7 @@ fn ranges(service: Service<'_>) -> Option<Ranges<'_>> {
             .filter_map(|range| range.as_str())
             .collect(),
     };
-    let of_annotations = ANNOTATIONS.iter().filter_map(|name| {
+    let annotation_ranges = ANNOTATIONS.iter().filter_map(|name| {
         let text = service
             .0
             .annotation(name)
@@ -93,9 +93,9 @@ fn ranges(service: Service<'_>) -> Option<Ranges<'_>> {
             texts: text.split(',').collect(),
         })
     });
-    [of_spec]
+    [spec_ranges]
         .into_iter()
-        .chain(of_annotations)
+        .chain(annotation_ranges)
         .find(|ranges| !ranges.texts.is_empty())
 }
 

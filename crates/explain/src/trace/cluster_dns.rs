@@ -227,8 +227,8 @@ fn answer_service_name(world: &World, service: Service<'_>) -> Answer {
         return answer.with_source(service.0, "spec.clusterIPs (not assigned yet, assumed)");
     }
     for family in [Family::V4, Family::V6] {
-        let mut of_family = listed.iter().filter(|address| Family::of(**address) == family);
-        answer.addresses.extend(of_family.next());
+        let mut family_addresses = listed.iter().filter(|address| Family::of(**address) == family);
+        answer.addresses.extend(family_addresses.next());
     }
     answer.with_source(service.0, "spec.clusterIPs")
 }

@@ -208,19 +208,19 @@ impl FrontendDecision<'_> {
             return None;
         }
         let name = self.node.name.as_str();
-        let of_node = ready
+        let hinted_to_node = ready
             .iter()
             .filter(|candidate| candidate.node_hints().any(|node| node == name));
-        if ready.iter().all(|candidate| has_node(candidate)) && of_node.count() > 0 {
+        if ready.iter().all(|candidate| has_node(candidate)) && hinted_to_node.count() > 0 {
             let text = format!("hints restrict the endpoints to {choices} for this node");
             return Some(self.by_topology_field(service, Step::new(StepKind::Topology, text)));
         }
         let without = ready.iter().find(|candidate| !has_zone(candidate));
         let zone = self.node.facts.zone.as_deref();
-        let of_zone = ready
+        let hinted_to_zone = ready
             .iter()
             .filter(|candidate| candidate.zone_hints().any(|hint| Some(hint) == zone));
-        let count = of_zone.count();
+        let count = hinted_to_zone.count();
         let step = |text: String| Step::new(StepKind::Topology, text);
         Some(match (without, zone) {
             (Some(candidate), _) => {

@@ -196,8 +196,8 @@ fn other_port(service: Service<'_>, pod: Pod<'_>, packet: &Packet) -> Option<u16
     let protocol = packet.protocol.as_str();
     let ports = service.ports();
     let numbers = || {
-        let of_protocol = ports.iter().filter(|port| port.protocol == protocol);
-        of_protocol.filter_map(|port| Some((port.number, pod.resolve(port.target, protocol)?)))
+        let protocol_ports = ports.iter().filter(|port| port.protocol == protocol);
+        protocol_ports.filter_map(|port| Some((port.number, pod.resolve(port.target, protocol)?)))
     };
     if numbers().any(|(_, target)| target == packet.port) {
         return None;

@@ -131,8 +131,8 @@ impl Attribution {
                     port: frontend.port,
                 };
                 if let Some(address) = frontend.address.filter(|_| port.is_range) {
-                    let of_address = ranges.entry((address, port.key.protocol)).or_default();
-                    of_address.push((frontend.last_port, Arc::new(name)));
+                    let address_ranges = ranges.entry((address, port.key.protocol)).or_default();
+                    address_ranges.push((frontend.last_port, Arc::new(name)));
                     continue;
                 }
                 let key = (

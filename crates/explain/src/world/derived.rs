@@ -69,8 +69,8 @@ fn slices_from_endpoints(service: Service<'_>, endpoints: Endpoints<'_>) -> Vec<
         &ports,
         |is_v6| {
             let addresses = endpoints.addresses();
-            let of_family = addresses.filter_map(|address| Some((address, address.ip()?)));
-            of_family
+            let with_addresses = addresses.filter_map(|address| Some((address, address.ip()?)));
+            with_addresses
             .filter(|(_, ip)| ip.is_ipv6() == is_v6)
             .map(|(address, ip)| {
                 json!({"addresses": [ip], "nodeName": address.node(), "conditions": {"ready": address.is_ready}})

@@ -119,10 +119,10 @@ impl World {
                 continue;
             };
             let node_port = reference.port.filter(|_| self.node_at(address).is_some());
-            let of_node = node_port
+            let node_services = node_port
                 .into_iter()
                 .flat_map(|port| self.services_at_node_port(port));
-            for service in self.services_at(address).chain(of_node) {
+            for service in self.services_at(address).chain(node_services) {
                 found.push((service.namespace.clone(), service.name.clone(), index));
             }
         }

@@ -87,11 +87,14 @@ pub(super) fn read(processes: &[Process], own: u64) -> (Vec<Certificate>, bool) 
 
 /// Returns the directories of Portolan's certificates.
 fn portolan_directories(processes: &[&Process]) -> Vec<PathBuf> {
-    let of_processes = processes
+    let process_directories = processes
         .iter()
         .filter(|process| process.file_name() == "portolan")
         .filter_map(|process| process.flag("data-dir"));
-    let data: BTreeSet<&str> = of_processes.take(NAMED_MAX).chain([DATA_DIRECTORY]).collect();
+    let data: BTreeSet<&str> = process_directories
+        .take(NAMED_MAX)
+        .chain([DATA_DIRECTORY])
+        .collect();
     data.iter()
         .flat_map(|data| PORTOLAN_DIRECTORIES.map(|directory| Path::new(data).join(directory)))
         .collect()

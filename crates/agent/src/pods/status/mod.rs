@@ -176,8 +176,8 @@ fn container_statuses(pod: &Pod, specs: &[Container], observation: &Observation<
             "state": container_state(container, message_bytes_max),
         });
         if container.is_running() {
-            let of_image = image.and_then(|image| image.stop_signal.as_deref());
-            let signal = stop_signal::of_container(Some(spec), of_image);
+            let image_signal = image.and_then(|image| image.stop_signal.as_deref());
+            let signal = stop_signal::of_container(Some(spec), image_signal);
             status["stopSignal"] = stop_signal::name(signal).into();
         }
         if let Some(last) = &container.last {

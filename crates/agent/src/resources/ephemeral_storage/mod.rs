@@ -92,8 +92,8 @@ impl StorageLimits {
                 "Usage of EmptyDir volume {name:?} exceeds the limit {text:?}. "
             ));
         }
-        let of_names = usage.containers.values().chain(usage.volumes.values());
-        let total = of_names.fold(usage.shared_files, |total, bytes| total.saturating_add(*bytes));
+        let named_bytes = usage.containers.values().chain(usage.volumes.values());
+        let total = named_bytes.fold(usage.shared_files, |total, bytes| total.saturating_add(*bytes));
         if let Some(Limit { text, .. }) = self.pod.as_ref().filter(|limit| total > limit.bytes) {
             return Some(format!(
                 "Pod ephemeral local storage usage exceeds the total limit of containers {text}. "

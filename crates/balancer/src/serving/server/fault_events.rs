@@ -111,9 +111,9 @@ impl FaultEvents {
                 self.port_faults.remove(&key);
                 continue;
             };
-            let mut of_service = messages.remove(&key).unwrap_or_default();
-            of_service.extend(state.faults(&key).iter().cloned());
-            for message in self.recorded.replace(&key, of_service) {
+            let mut service_messages = messages.remove(&key).unwrap_or_default();
+            service_messages.extend(state.faults(&key).iter().cloned());
+            for message in self.recorded.replace(&key, service_messages) {
                 self.events.record(EventBatch {
                     component: COMPONENT,
                     regarding: ObjectReference::of(&served.service),

@@ -46,12 +46,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let found = probes::of_service(subject);
-    let of_endpoints: Vec<Found<'_>> = found
+    let endpoint_probes: Vec<Found<'_>> = found
         .iter()
         .copied()
         .filter(|(_, probe)| probes::ready_endpoint(subject, probe).is_some())
         .collect();
-    let response = no_response(subject, &of_endpoints).or_else(|| slow_response(subject, &of_endpoints));
+    let response =
+        no_response(subject, &endpoint_probes).or_else(|| slow_response(subject, &endpoint_probes));
     let former = variable(subject)
         .or_else(|| former_addresses::check(subject))
         .or_else(|| former_addresses::former_address_in_dns(subject, &found));

@@ -45,9 +45,9 @@ pub(super) fn steps(table: &str, own_port: u32) -> Vec<sock_filter> {
         DROP,
         step(BPF_LDX | BPF_IMM, 0, 0, 0),
     ];
-    let of_message = message(table);
+    let message_steps = message(table);
     for _ in 0..MESSAGES_MAX {
-        steps.extend_from_slice(&of_message);
+        steps.extend_from_slice(&message_steps);
     }
     steps.push(ACCEPT);
     steps

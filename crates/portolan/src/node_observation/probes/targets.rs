@@ -170,10 +170,10 @@ impl Selection<'_> {
             ENDPOINTS_OF_MANY_MAX
         };
         for port in &service.spec.ports {
-            let of_port = |endpoint: &&ServiceEndpoint| {
+            let is_of_port = |endpoint: &&ServiceEndpoint| {
                 endpoint.is_ready && endpoint.port_name == port.name && endpoint.protocol == port.protocol
             };
-            let targets: Vec<&ServiceEndpoint> = endpoints.iter().filter(of_port).collect();
+            let targets: Vec<&ServiceEndpoint> = endpoints.iter().filter(is_of_port).collect();
             for endpoint in targets.iter().take(most) {
                 self.add_target(&name, service, port, endpoint.address, is_one, jobs);
             }
@@ -393,7 +393,7 @@ impl Selection<'_> {
         let Some((pod, mtu)) = self.pods.iter().find(|(_, mtu)| *mtu > SMALL_BYTES) else {
             return;
         };
-        let of_services = services.iter().flat_map(|service| {
+        let service_targets = services.iter().flat_map(|service| {
             let key = service.metadata.key();
             let endpoints = self.cluster.endpoints_of(&key);
             endpoints.into_iter().filter_map(move |endpoint| {
@@ -411,7 +411,7 @@ impl Selection<'_> {
         let own_addresses = self.cluster.pods.iter().find(|found| found.pod == *pod);
         let own_addresses = own_addresses.map_or(&[][..], |found| &found.addresses);
         let mut nodes: BTreeSet<String> = BTreeSet::new();
-        for (node, target, service) in of_services.chain(others) {
+        for (node, target, service) in service_targets.chain(others) {
             let has_family = own_addresses.iter().any(|own| own.is_ipv4() == target.is_ipv4());
             let is_elsewhere = !node.is_empty() && node != self.node_name;
             if !has_family || !is_elsewhere || nodes.len() >= PATHS_MAX || !nodes.insert(node) {

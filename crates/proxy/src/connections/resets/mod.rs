@@ -238,15 +238,15 @@ fn is_opening(flow: &Flow) -> bool {
 }
 
 fn directions_of(flow: &Flow, peers: Peers) -> impl Iterator<Item = Direction> {
-    let of_client = Direction {
+    let client_direction = Direction {
         from: flow.original.source,
         to: flow.original.destination,
     };
-    let of_endpoint = Direction {
+    let endpoint_direction = Direction {
         from: flow.reply.source,
         to: flow.reply.destination,
     };
-    std::iter::once(of_client).chain((peers == Peers::Both).then_some(of_endpoint))
+    std::iter::once(client_direction).chain((peers == Peers::Both).then_some(endpoint_direction))
 }
 
 #[cfg(test)]
