@@ -169,7 +169,7 @@ fn findings_of_service(
     service: Service<'_>,
     options: &Options,
     is_named: bool,
-    of_nodes: &[Finding],
+    node_findings: &[Finding],
 ) -> Vec<Finding> {
     let subject = Subject::new(world, service, options.node.as_deref(), is_named);
     if !is_named && subject.is_oversized() {
@@ -186,7 +186,7 @@ fn findings_of_service(
             found.extend(bounded.map(|(rule, finding)| (rule, shorten(finding))));
         }
     }
-    without_consequences(found, of_nodes)
+    without_consequences(found, node_findings)
 }
 
 /// Shortens the message and the observations of a finding. The remedy stays, because it is a command.

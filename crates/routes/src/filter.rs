@@ -110,11 +110,11 @@ pub(crate) fn table(filter: &Filter) -> Batch {
             comment: String::new(),
         };
         batch.set(Change::Add, &set, 0);
-        let of_family = filter
+        let family_addresses = filter
             .nodes
             .iter()
             .filter(|ip| ip.is_ipv4() == (family.field == Field::Ipv4));
-        for address in of_family.take(SOURCES_MAX) {
+        for address in family_addresses.take(SOURCES_MAX) {
             let key = octets(*address);
             batch
                 .elements(Change::Add, family.set, 0)

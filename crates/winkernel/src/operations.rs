@@ -87,13 +87,13 @@ fn key_of(balancer: &LoadBalancer) -> Option<BalancerKey> {
         Some(text) => Some(text.parse().ok()?),
         None => None,
     };
-    let of_flags = if balancer.flags & BALANCER_IPV6 == 0 {
+    let family_by_flags = if balancer.flags & BALANCER_IPV6 == 0 {
         Family::V4
     } else {
         Family::V6
     };
     Some(BalancerKey {
-        family: vip.map_or(of_flags, Family::of),
+        family: vip.map_or(family_by_flags, Family::of),
         vip,
         protocol: mapping.protocol,
         port: mapping.external_port,

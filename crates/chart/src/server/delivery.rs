@@ -28,7 +28,7 @@ const PIECE_BYTES: usize = 64 << 10;
 pub(super) struct ResponsePermit {
     state: Arc<SharedState>,
     user: User,
-    _of_all: OwnedSemaphorePermit,
+    _permit_of_all: OwnedSemaphorePermit,
 }
 
 impl ResponsePermit {
@@ -45,7 +45,7 @@ impl ResponsePermit {
         Ok(Self {
             state: Arc::clone(state),
             user,
-            _of_all: permit_of_all,
+            _permit_of_all: permit_of_all,
         })
     }
 }

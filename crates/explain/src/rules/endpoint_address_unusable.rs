@@ -50,9 +50,9 @@ fn finding(
     object: &Object,
     field: String,
     address: IpAddr,
-    of_pod: bool,
+    is_of_pod: bool,
 ) -> Option<Finding> {
-    let fault = fault(subject.world, address, of_pod)?;
+    let fault = fault(subject.world, address, is_of_pod)?;
     let message = format!(
         "The endpoint {address} of Service {} {fault}; it must be the address of a Pod or of another host",
         subject.service.name
@@ -74,7 +74,7 @@ fn finding(
 }
 
 /// Returns the reason why an address cannot be an endpoint (EPV-04).
-fn fault(world: &World, address: IpAddr, of_pod: bool) -> Option<String> {
+fn fault(world: &World, address: IpAddr, is_of_pod: bool) -> Option<String> {
     let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
@@ -103,7 +103,7 @@ fn fault(world: &World, address: IpAddr, of_pod: bool) -> Option<String> {
         let mut ranges = ranges.filter_map(|range| Some(parse_legacy_cidr(range.as_str()?)?.net));
         ranges.find(|range| range.contains(&address))
     };
-    let range = if of_pod {
+    let range = if is_of_pod {
         stated()?
     } else {
         world.cluster_facts().service_range(address)?

@@ -40,7 +40,7 @@ impl ClusterFacts {
         let arguments = arguments(world);
         let stated_ranges = stated_ranges(world, &arguments);
         let assumed_ranges = if stated_ranges.is_empty() {
-            world.networks.of_services_only()
+            world.networks.networks_of_services_only()
         } else {
             Vec::new()
         };

@@ -201,12 +201,12 @@ impl Plan {
     }
 
     fn add(&mut self, settings: &Settings, node: &ClusterNode, range: &IpNet) {
-        let of_family = |is_ipv4: bool| node.addresses.iter().find(|ip| ip.is_ipv4() == is_ipv4);
+        let address_of_family = |is_ipv4: bool| node.addresses.iter().find(|ip| ip.is_ipv4() == is_ipv4);
         let underlay = match settings.network {
             Network::Vxlan { .. } => settings.node_ips.first().is_none_or(IpAddr::is_ipv4),
             Network::HostGw | Network::None => range.addr().is_ipv4(),
         };
-        let Some(address) = of_family(underlay) else {
+        let Some(address) = address_of_family(underlay) else {
             self.faults
                 .insert(RouteFault::NoAddress(node.name.clone(), *range));
             return;
