@@ -94,6 +94,7 @@ impl Inputs<'_> {
         Some(candidates(slices(), &port.name, port.protocol, family.family))
     }
 
+    /// Returns the plan of a Service port in one family. Frontends that another Service owns are conflicts.
     fn port(
         &self,
         family: &FamilyRecord,
@@ -237,6 +238,7 @@ impl Inputs<'_> {
         })
     }
 
+    /// Returns the frontends of the port ranges of a protocol. Frontends that another Service owns are conflicts.
     fn range_frontends(
         &self,
         family: &FamilyRecord,

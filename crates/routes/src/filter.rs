@@ -127,6 +127,7 @@ pub(crate) fn table(filter: &Filter) -> Batch {
     batch
 }
 
+/// Returns the rule that drops VXLAN packets between addresses that are not those of Nodes.
 fn rule(family: &Family, filter: &Filter, packets: Packets) -> Rule {
     let load = |base, offset, bytes| Expression::Payload {
         base,

@@ -70,6 +70,7 @@ pub fn remove() -> Result<bool, SourceValidationError> {
     Ok(nftables.delete_table(TableFamily::Inet, TABLE)?)
 }
 
+/// Returns the transaction that writes the table.
 fn table() -> Batch {
     let mut batch = Batch::new(TABLE, None);
     let table = Table {

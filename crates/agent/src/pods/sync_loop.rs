@@ -180,6 +180,7 @@ impl SyncLoop {
         }
     }
 
+    /// Passes a Pod of the API to its worker, or starts a worker. Rejects a new Pod that this node cannot run.
     async fn handle_pod(&mut self, pod: Pod) {
         // A server without the field selector must not make two nodes run the same Pod.
         if pod.spec.node_name != self.context.settings.node_name {

@@ -57,6 +57,7 @@ fn start_connection(stream: UnixStream, processes: &Processes, open: &Arc<Atomic
     started.map(drop)
 }
 
+/// Serves one request of the agent, with file descriptors in the response.
 fn serve_connection(stream: &UnixStream, processes: &Processes) -> io::Result<()> {
     stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
     let (line, _descriptors) = descriptors::receive(stream)?;

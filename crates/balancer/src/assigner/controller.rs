@@ -196,6 +196,7 @@ impl Controller {
         }
     }
 
+    /// Applies an event of a watch, and queues the work that follows from it.
     fn apply(&mut self, event: WatchEvent) {
         let state = &mut self.state;
         let work = match event {
@@ -411,6 +412,7 @@ impl Controller {
         true
     }
 
+    /// Ends a write. A failed one is queued again.
     fn finish(&mut self, outcome: Result<(Id, WriteResult), JoinError>) {
         let (id, outcome) = match outcome {
             Ok((id, written)) => (id, Ok(written)),

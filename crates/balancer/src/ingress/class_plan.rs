@@ -128,6 +128,7 @@ impl ClassPlan {
         routes.filter_map(|route| Some(&route.backend.as_ref()?.service))
     }
 
+    /// Adds the hosts, routes and certificates of an Ingress.
     fn add(&mut self, ingress: &Ingress, owners: &HostOwners, used_secrets: &mut UsedSecrets) {
         let secrets = Secrets::new(ingress);
         for rule in &ingress.spec.rules {

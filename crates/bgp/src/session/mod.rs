@@ -362,6 +362,7 @@ impl Peer {
         self.actions.push(Action::Send(id, bytes));
     }
 
+    /// Processes a message of a connection by the state of the connection.
     fn process(&mut self, now: Time, id: ConnectionId, message: Message) {
         let Some(connection) = self.connection(id) else {
             return;
@@ -455,6 +456,7 @@ impl Peer {
         }
     }
 
+    /// Makes a connection the established one, and ends the others (RFC 4271, section 6.8).
     fn establish(&mut self, now: Time, id: ConnectionId) {
         let others: Vec<ConnectionId> = self
             .connections

@@ -122,6 +122,7 @@ fn service(state: &SharedState, name: &str) -> Result<Vec<u8>, Refusal> {
     encoded(&detail.ok_or_else(unknown)?)
 }
 
+/// Traces the connection that a query describes, and returns the trace as JSON.
 async fn trace(state: &Arc<SharedState>, id: SessionId, query: &str) -> Result<Vec<u8>, Refusal> {
     let invalid = |message: String| Refusal::new(StatusCode::BAD_REQUEST, message);
     let read =

@@ -311,6 +311,7 @@ impl Candidate {
         }
     }
 
+    /// Sends a request about the Lease before its deadline.
     async fn send(&self, request: &LeaseRequest) -> LeaseResponse {
         let collection = self.settings.collection();
         let path = format!("{collection}/{}", self.settings.name);

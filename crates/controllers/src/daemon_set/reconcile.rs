@@ -62,6 +62,7 @@ pub(super) fn reconcile(inputs: &Inputs<'_, DaemonSet>) -> Decision {
 }
 
 impl<'a> DaemonSetPods<'a> {
+    /// Returns the next write: status, removal of a revision, or creations and deletions of Pods.
     fn next(&self) -> Decision {
         let set = self.inputs.workload;
         if let Some(patch) = status_patch(set, &set.status, &self.status()) {

@@ -205,6 +205,7 @@ fn record_existing(conditions: &mut Vec<ProgressCondition>, rollout: &Rollout<'_
     }
 }
 
+/// Sets the condition Progressing by the state of the rollout and its deadline.
 fn record_progress(status: &mut DeploymentStatus, rollout: &Rollout<'_>, now: Timestamp) {
     let deployment = rollout.deployment;
     let Some(deadline) = deadline(deployment) else {

@@ -136,6 +136,7 @@ impl<'a> Progress<'a> {
         }
     }
 
+    /// Returns the status of the Job, and the Events about its changes.
     fn status(&self) -> (Value, Vec<EventText>) {
         let (job, now) = (self.inputs.workload, self.inputs.now);
         let mut conditions = items(&job.status, "conditions").to_vec();

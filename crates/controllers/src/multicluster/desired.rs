@@ -141,6 +141,7 @@ pub(super) fn decide(inputs: &Inputs<'_>) -> Desired {
     }
 }
 
+/// Decides about the import: absent, held as it is, or present with objects.
 fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option<&Resolution>) -> Import {
     if !inputs.has_namespace {
         return Import::Absent;

@@ -47,6 +47,7 @@ impl ServiceRules {
         Self::write(plan, service, context, parts, false)
     }
 
+    /// Returns the rules of a Service in one family.
     fn write(plan: &Plan, service: &ObjectKey, context: &Context, parts: Parts, with_chains: bool) -> Self {
         let mut rules = Self::default();
         let mut cluster_ips: Vec<IpAddr> = Vec::new();

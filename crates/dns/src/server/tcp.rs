@@ -115,6 +115,7 @@ async fn serve<S: AsyncRead + AsyncWrite>(stream: S, peer: Peer, acceptor: &Acce
     read.and(written)
 }
 
+/// Reads the queries of a connection. Sends the responses in the order of the queries, each when it is complete.
 async fn read_queries(
     mut reader: impl AsyncRead + Unpin,
     peer: Peer,

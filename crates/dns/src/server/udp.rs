@@ -128,6 +128,7 @@ impl Worker {
         }
     }
 
+    /// Answers the query in a slot. Drops or truncates responses above the rate of the client.
     fn serve(&self, slot: &mut Slot, state: &mut WorkerState, now_milliseconds: u32) {
         let Some(address) = slot.route().client() else {
             return;

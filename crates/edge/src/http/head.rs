@@ -154,6 +154,7 @@ impl HeadLines {
         Ok(())
     }
 
+    /// Checks a field that decides about framing, host or upgrade, and keeps its value.
     fn take(&mut self, version: Version, name: &[u8], value: &[u8]) -> Result<(), RequestRejection> {
         if name.eq_ignore_ascii_case(b"content-length") {
             if self.length.replace(length(value)?).is_some() {

@@ -176,6 +176,7 @@ impl Flows {
         }
     }
 
+    /// Opens a flow from a client to a backend that was not tried before.
     fn open_flow(
         &mut self,
         client: SocketAddr,

@@ -219,6 +219,7 @@ fn largest_entries<K: Ord + Hash, V, O: Ord>(
     (all, omitted)
 }
 
+/// Returns the row of a Service with its largest endpoints and clients.
 fn service_traffic(
     key: &ObjectKey,
     sums: ServiceStatistics<'_>,

@@ -161,6 +161,7 @@ impl Content {
         Self::of_file(file)
     }
 
+    /// Reads the members of an archive.
     fn of_file(file: File) -> Result<Self, LoadError> {
         let length = file
             .metadata()

@@ -223,6 +223,7 @@ impl Pools {
         self.by_holder.insert(Arc::clone(holder), addresses);
     }
 
+    /// Chooses addresses: the requested ones, or else one of each family, from one pool if possible.
     fn choose(&self, request: &Request<'_>, before: &[IpAddr]) -> Result<Vec<IpAddr>, AssignError> {
         if self.pools.is_empty() {
             return Err(AssignError::NoPools);

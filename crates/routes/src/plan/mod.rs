@@ -289,6 +289,7 @@ impl Changes {
         changes
     }
 
+    /// Compares the routes of the kernel with the plan. Ranges with routes of other programs are left out.
     fn compare_routes(&mut self, plan: &Plan, present: &KernelState) {
         let link = present.link.as_ref().map(|link| link.index);
         let fits = |route: &Route| {

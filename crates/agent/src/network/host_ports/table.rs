@@ -65,6 +65,7 @@ pub fn remove_table() -> Result<bool, HostPortError> {
     Ok(nftables.delete_table(TableFamily::Inet, TABLE)?)
 }
 
+/// Returns the transaction that writes the table with the maps of these ports.
 fn batch<'a>(ports: impl Iterator<Item = &'a HostPort> + Clone) -> Batch {
     let mut batch = Batch::new(TABLE, None);
     let table = Table {
