@@ -10,12 +10,12 @@ mod tests;
 #[derive(Debug)]
 pub struct NamespaceShares {
     total_max: usize,
-    held: Mutex<PermitCounts>,
+    held: Mutex<Held>,
 }
 
 /// Number of permits that all namespaces hold, and each namespace with any.
 #[derive(Debug, Default)]
-struct PermitCounts {
+struct Held {
     total: usize,
     namespaces: HashMap<String, usize>,
 }
@@ -39,19 +39,19 @@ impl NamespaceShares {
     /// Returns a permit, unless the limit or the share of the namespace is reached. "" is for what belongs to the node.
     pub fn take(self: &Arc<Self>, namespace: &str) -> Option<NamespaceShare> {
         let mut held = self.held();
-        let namespace_count = held.namespaces.get(namespace).copied().unwrap_or_default();
-        if namespace_count >= self.total_max.saturating_sub(held.total) {
+        let of_namespace = held.namespaces.get(namespace).copied().unwrap_or_default();
+        if of_namespace >= self.total_max.saturating_sub(held.total) {
             return None;
         }
         held.total += 1;
-        held.namespaces.insert(namespace.to_owned(), namespace_count + 1);
+        held.namespaces.insert(namespace.to_owned(), of_namespace + 1);
         Some(NamespaceShare {
             shares: Arc::clone(self),
             namespace: namespace.to_owned(),
         })
     }
 
-    fn held(&self) -> MutexGuard<'_, PermitCounts> {
+    fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -132,9 +132,9 @@ impl ImagePuller {
         let (sender, receiver) = watch::channel(None);
         let sender = Arc::new(sender);
         running.insert(key.clone(), Arc::downgrade(&sender));
-        let places = PullPlaces {
-            namespace_permits: self.permits_of(namespace),
-            node_permits: Arc::clone(&self.permits),
+        let places = Places {
+            of_namespace: self.permits_of(namespace),
+            of_node: Arc::clone(&self.permits),
             time_max: self.place_time_max,
         };
         let recorded = RecordedPull {
@@ -173,24 +173,24 @@ impl ImagePuller {
 }
 
 /// Places among the pulls of a node and of a namespace.
-struct PullPlaces {
-    namespace_permits: Arc<Semaphore>,
-    node_permits: Arc<Semaphore>,
+struct Places {
+    of_namespace: Arc<Semaphore>,
+    of_node: Arc<Semaphore>,
     /// Time after which a pull leaves its place of the node.
     time_max: Duration,
 }
 
-impl PullPlaces {
+impl Places {
     /// Runs a pull when it has its places.
     async fn hold_for<T>(&self, pull: impl Future<Output = T>) -> T {
         // First: a pull that waits for its namespace must not hold a permit of the node.
-        let _namespace_place = self.namespace_permits.acquire().await;
-        let node_place = self.node_permits.acquire().await;
+        let _of_namespace = self.of_namespace.acquire().await;
+        let of_node = self.of_node.acquire().await;
         let mut pull = std::pin::pin!(pull);
         if let Ok(result) = tokio::time::timeout(self.time_max, &mut pull).await {
             return result;
         }
-        drop(node_place);
+        drop(of_node);
         pull.await
     }
 }

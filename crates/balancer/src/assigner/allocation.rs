@@ -10,7 +10,7 @@ use ipam::pools::{AssignError, Family, FamilyPolicy, Request};
 
 use super::address_request::port_use;
 use super::node_pools::{self, PortConflict};
-use super::pools::eligible_pools;
+use super::pools::eligible;
 use super::state::{AssignerState, addresses_of, holder_of, service_ports};
 use super::{AddressRequest, IngressMode, RequestError};
 use crate::ingress::class_service;
@@ -90,7 +90,7 @@ impl AssignerState {
         request.sharing.set_port_use(port_use(service, mode));
         let no_labels = Labels::new();
         let namespace = self.namespaces.get(&*key.namespace).unwrap_or(&no_labels);
-        let eligible = eligible_pools(&self.pools, service, request.is_internal, namespace);
+        let eligible = eligible(&self.pools, service, request.is_internal, namespace);
         let subject = Subject {
             key,
             service,

@@ -37,7 +37,7 @@ const USAGE_DELAY: Duration = Duration::from_secs(1);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Result of a write.
-enum WriteResult {
+enum Written {
     /// The Service after an update; `None` if it is deleted.
     Service(Result<Option<Box<Service>>, ClientError>),
     /// The status of a pool.
@@ -142,7 +142,7 @@ struct Controller {
     unsynced: usize,
     state: AssignerState,
     queue: Queue<WorkItem>,
-    tasks: JoinSet<WriteResult>,
+    tasks: JoinSet<Written>,
     in_flight: HashMap<Id, InFlight>,
     writer: StatusWriter,
     concurrent_writes: usize,
@@ -196,7 +196,6 @@ impl Controller {
         }
     }
 
-    /// Applies an event of a watch, and queues the work that follows from it.
     fn apply(&mut self, event: WatchEvent) {
         let state = &mut self.state;
         let work = match event {
@@ -222,20 +221,16 @@ impl Controller {
             WatchEvent::Slice(Event::Applied(slice)) => state.apply_slice(&slice),
             WatchEvent::Slice(Event::Deleted(key)) => state.remove_slice(&key),
             WatchEvent::Slice(Event::Synced) => state.slices_synced(),
-            WatchEvent::Slice(Event::Malformed { key, error }) => {
-                log_malformed("EndpointSlice", &key, &error)
-            }
+            WatchEvent::Slice(Event::Malformed { key, error }) => malformed("EndpointSlice", &key, &error),
             WatchEvent::Service(Event::Synced) => self.synced(|this| &mut this.services.is_synced),
             WatchEvent::Pool(Event::Synced) => self.synced(|this| &mut this.pools.is_synced),
             WatchEvent::Namespace(Event::Synced) => self.synced(|this| &mut this.namespaces.is_synced),
             WatchEvent::Node(Event::Synced) => self.synced(|this| &mut this.nodes.is_synced),
             // A malformed Service keeps its allocated addresses.
-            WatchEvent::Service(Event::Malformed { key, error }) => log_malformed("Service", &key, &error),
-            WatchEvent::Pool(Event::Malformed { key, error }) => log_malformed("AddressPool", &key, &error),
-            WatchEvent::Namespace(Event::Malformed { key, error }) => {
-                log_malformed("Namespace", &key, &error)
-            }
-            WatchEvent::Node(Event::Malformed { key, error }) => log_malformed("Node", &key, &error),
+            WatchEvent::Service(Event::Malformed { key, error }) => malformed("Service", &key, &error),
+            WatchEvent::Pool(Event::Malformed { key, error }) => malformed("AddressPool", &key, &error),
+            WatchEvent::Namespace(Event::Malformed { key, error }) => malformed("Namespace", &key, &error),
+            WatchEvent::Node(Event::Malformed { key, error }) => malformed("Node", &key, &error),
         };
         self.enqueue(work);
         if self.slices.is_none() && self.state.has_node_pools() {
@@ -268,7 +263,7 @@ impl Controller {
                 None => Vec::new(),
             },
             Event::Synced => self.state.reports_synced(),
-            Event::Malformed { key, error } => log_malformed("Lease", &key, &error),
+            Event::Malformed { key, error } => malformed("Lease", &key, &error),
         }
     }
 
@@ -383,7 +378,7 @@ impl Controller {
         let writer = self.writer.clone();
         let task = self.tasks.spawn(async move {
             let outcome = writer.write_update(service, update).await;
-            WriteResult::Service(outcome.map(|service| service.map(Box::new)))
+            Written::Service(outcome.map(|service| service.map(Box::new)))
         });
         let in_flight = InFlight {
             item: WorkItem::Service(key.clone()),
@@ -402,7 +397,7 @@ impl Controller {
         let writer = self.writer.clone();
         let task = self
             .tasks
-            .spawn(async move { WriteResult::Pool(writer.write_pool(&update).await) });
+            .spawn(async move { Written::Pool(writer.write_pool(&update).await) });
         let in_flight = InFlight {
             item: WorkItem::Pool(name.to_owned()),
             since: now(),
@@ -412,8 +407,7 @@ impl Controller {
         true
     }
 
-    /// Ends a write. A failed one is queued again.
-    fn finish(&mut self, outcome: Result<(Id, WriteResult), JoinError>) {
+    fn finish(&mut self, outcome: Result<(Id, Written), JoinError>) {
         let (id, outcome) = match outcome {
             Ok((id, written)) => (id, Ok(written)),
             Err(error) => (error.id(), Err(error)),
@@ -423,7 +417,7 @@ impl Controller {
         };
         let item = in_flight.item;
         let failure: Option<String> = match outcome {
-            Ok(WriteResult::Service(Ok(written))) => {
+            Ok(Written::Service(Ok(written))) => {
                 self.metrics.synced();
                 if in_flight.updates_hosts {
                     self.metrics.host_updated(now().duration_since(in_flight.since));
@@ -439,8 +433,8 @@ impl Controller {
                 self.enqueue(more);
                 None
             }
-            Ok(WriteResult::Pool(Ok(()))) => None,
-            Ok(WriteResult::Service(Err(error)) | WriteResult::Pool(Err(error))) => Some(error.to_string()),
+            Ok(Written::Pool(Ok(()))) => None,
+            Ok(Written::Service(Err(error)) | Written::Pool(Err(error))) => Some(error.to_string()),
             Err(error) => Some(error.to_string()),
         };
         match failure {
@@ -472,7 +466,7 @@ impl Controller {
     }
 }
 
-fn log_malformed(kind: &'static str, key: &ObjectKey, error: &str) -> Vec<WorkItem> {
+fn malformed(kind: &'static str, key: &ObjectKey, error: &str) -> Vec<WorkItem> {
     tracing::error!(kind, object = %key, error, "malformed object ignored");
     Vec::new()
 }

@@ -10,7 +10,7 @@ use client::events::EventText;
 use super::allocation::{Allocation, AssignmentError};
 use super::findings::Findings;
 use super::node_pools::PortReservation;
-use super::pools::{ParsedPool, eligible_pools};
+use super::pools::{ParsedPool, eligible};
 use super::service_update::{assign, clean_up, with_spec_changes};
 use super::state::{AssignerState, WorkItem, holder_of};
 use super::{
@@ -356,7 +356,7 @@ impl AssignerState {
         let no_labels = Labels::new();
         let namespace = self.namespaces.get(&*key.namespace).unwrap_or(&no_labels);
         let is_internal = AddressRequest::of(service).is_ok_and(|request| request.is_internal);
-        let eligible = eligible_pools(&self.pools, service, is_internal, namespace);
+        let eligible = eligible(&self.pools, service, is_internal, namespace);
         let mut names: Vec<&str> = Vec::new();
         for address in addresses {
             let mut pools = eligible.iter().filter(|name| {

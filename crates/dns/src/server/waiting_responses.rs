@@ -56,14 +56,14 @@ impl WaitingResponses {
     pub(super) fn admit(self: &Arc<Self>, client: IpAddr, message: Vec<u8>) -> Option<WaitingResponse> {
         let counted_bytes = message.len();
         let mut counts = self.counts();
-        let client_bytes = counts.clients.get(&client).copied().unwrap_or_default() + counted_bytes;
+        let of_client = counts.clients.get(&client).copied().unwrap_or_default() + counted_bytes;
         let free = self.bytes_max - counts.total;
-        let is_beyond_share = client_bytes > free / FREE_DIVISOR && !client.is_loopback();
+        let is_beyond_share = of_client > free / FREE_DIVISOR && !client.is_loopback();
         if counted_bytes > free || is_beyond_share {
             return None;
         }
         counts.total += counted_bytes;
-        counts.clients.insert(client, client_bytes);
+        counts.clients.insert(client, of_client);
         Some(WaitingResponse {
             message,
             waiting: Arc::clone(self),

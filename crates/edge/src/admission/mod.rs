@@ -184,8 +184,8 @@ impl Admission {
         Ok(permit)
     }
 
-    /// Returns true if the shares of the Service and of its namespace permit one more, which the caller has already
-    /// counted. `open` is the number of all before.
+    /// Returns true if the Service and its namespace, which the caller has counted one more for, have their shares, when
+    /// `open` of all were open before.
     fn has_share(&self, open: usize) -> bool {
         let (process, service) = (&self.process, &self.service);
         let counted =
@@ -247,9 +247,9 @@ impl Admission {
             (&service.sent, limits.sent_bytes_per_second),
         ]
         .map(|(bucket, per_second)| {
-            let both_rate = || Rate::new(limits.both_bytes_per_second).map(|rate| (&service.both, rate));
+            let of_both = || Rate::new(limits.both_bytes_per_second).map(|rate| (&service.both, rate));
             let own = Rate::new(per_second).map(|rate| (bucket, rate));
-            let (bucket, rate) = own.or_else(both_rate)?;
+            let (bucket, rate) = own.or_else(of_both)?;
             Some(BandwidthReservation::new(bucket.clone(), rate))
         })
     }

@@ -41,7 +41,7 @@ pub(super) fn decide(kind: &Kind, object: &Value, options: &DeleteOptions) -> De
     Decision::Mark(marked_for_deletion(kind, object, grace_seconds, finalizers))
 }
 
-/// Returns the state of a removed object in the response, if it is not the stored one. A Pod has the mark of a deletion
+/// Returns the state of a removed object in the response, if it is not the stored one: a Pod has the mark of a deletion
 /// without grace period (upstream's `BeforeDelete`).
 pub(super) fn removed_state(kind: &Kind, object: &Value) -> Option<Value> {
     (kind.kind == "Pod").then(|| marked_for_deletion(kind, object, 0, Vec::new()))

@@ -278,7 +278,7 @@ fn selector(name: &str, path: &Path, value: &Value) -> Result<LabelSelector, Inv
 }
 
 /// Returns the names of the pools that a Service may use.
-pub(super) fn eligible_pools(
+pub(super) fn eligible(
     pools: &BTreeMap<String, ParsedPool>,
     service: &Service,
     is_internal: bool,
