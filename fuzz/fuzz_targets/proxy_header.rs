@@ -1,20 +1,20 @@
 //! PROXY headers: a parsed header is encoded and parsed again to the same result.
 #![no_main]
 
-use edge::proxy_protocol::{HEADER_BYTES_MAX, Header, Parsed, read, write_version1, write_version2};
+use edge::proxy_protocol::{HEADER_BYTES_MAX, Header, ParseResult, read, write_version1, write_version2};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     match read(input) {
-        Ok(Parsed::Complete { header, bytes }) => {
+        Ok(ParseResult::Complete { header, bytes }) => {
             assert!(bytes <= input.len() && bytes <= HEADER_BYTES_MAX);
             assert_eq!(read(&input[..bytes]), read(input), "what follows a header changes it");
             for end in 0..bytes {
-                assert!(!matches!(read(&input[..end]), Ok(Parsed::Complete { .. })), "a part is a header too");
+                assert!(!matches!(read(&input[..end]), Ok(ParseResult::Complete { .. })), "a part is a header too");
             }
             write_and_read(header);
         }
-        Ok(Parsed::Incomplete) => assert!(input.len() < HEADER_BYTES_MAX),
+        Ok(ParseResult::Incomplete) => assert!(input.len() < HEADER_BYTES_MAX),
         Err(_) => {}
     }
 });
@@ -27,6 +27,6 @@ fn write_and_read(header: Header) {
             true => write_version2(header, None, &mut out),
         }
         let bytes = out.len();
-        assert_eq!(read(&out), Ok(Parsed::Complete { header, bytes }));
+        assert_eq!(read(&out), Ok(ParseResult::Complete { header, bytes }));
     }
 }

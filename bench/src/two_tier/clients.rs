@@ -1,5 +1,5 @@
-//! Clients with open connections to a Service, in processes of their own. A process reports on its output, and exchanges
-//! a byte on all of its connections for each line of its input: the numbers of the endpoints that live.
+//! Clients with open connections to a Service, in processes of their own. For each line of its input, which has the
+//! numbers of the live endpoints, a process exchanges a byte on all of its connections. It reports on its output.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Lines, Write};

@@ -68,7 +68,7 @@ pub fn internal_command(arguments: &[String]) -> Option<ExitCode> {
     let settings = rest.first().map(String::as_str).unwrap_or_default();
     match name.as_str() {
         sandbox::SUBCOMMAND => Some(sandbox::run(settings)),
-        user_namespaces::SUBCOMMAND => Some(user_namespaces::hold()),
+        user_namespaces::SUBCOMMAND => Some(user_namespaces::hold_namespaces()),
         sandbox::INIT_SUBCOMMAND => Some(sandbox::run_init(settings)),
         sandbox::CONTAINER_SUBCOMMAND => Some(sandbox::run_container()),
         echo::SUBCOMMAND => Some(match echo::Settings::parse(rest) {

@@ -223,7 +223,7 @@ impl Caches {
                 self.has_nodes = true;
                 self.synced(Node::KIND)
             }
-            Event::Malformed { key, error } => malformed(Node::KIND, &key, &error),
+            Event::Malformed { key, error } => log_malformed(Node::KIND, &key, &error),
         }
     }
 
@@ -232,7 +232,7 @@ impl Caches {
             Event::Applied(pool) => self.desired.apply_pool(&pool),
             Event::Deleted(key) => self.desired.remove_pool(&key.name),
             Event::Synced => Some(self.synced(AddressPool::KIND)),
-            Event::Malformed { key, error } => Some(malformed(AddressPool::KIND, &key, &error)),
+            Event::Malformed { key, error } => Some(log_malformed(AddressPool::KIND, &key, &error)),
         }
     }
 
@@ -255,7 +255,7 @@ impl Caches {
                 self.desired.remove_slice(&key)
             }
             Event::Synced => self.synced(EndpointSlice::KIND),
-            Event::Malformed { key, error } => malformed(EndpointSlice::KIND, &key, &error),
+            Event::Malformed { key, error } => log_malformed(EndpointSlice::KIND, &key, &error),
         }
     }
 
@@ -270,7 +270,7 @@ impl Caches {
                 self.desired.remove_service(&key)
             }
             Event::Synced => self.synced(Service::KIND),
-            Event::Malformed { key, error } => malformed(Service::KIND, &key, &error),
+            Event::Malformed { key, error } => log_malformed(Service::KIND, &key, &error),
         }
     }
 
@@ -302,7 +302,7 @@ async fn pool_error(client: Client) -> ClientError {
     }
 }
 
-fn malformed(kind: &'static str, key: &ObjectKey, error: &str) -> BTreeSet<IpAddr> {
+fn log_malformed(kind: &'static str, key: &ObjectKey, error: &str) -> BTreeSet<IpAddr> {
     tracing::error!(kind, object = %key, error, "malformed object ignored");
     BTreeSet::new()
 }

@@ -57,7 +57,7 @@ const CONTAINER_STATUS: [&str; 6] = ["name", "ready", "started", "restartCount",
 /// Reduces an object to the parts that the map reads.
 pub fn reduce(kind: Kind, tree: &mut Value) {
     let annotations = kept_annotations(kind, &tree["metadata"]["annotations"]);
-    keep(tree.get_mut("metadata"), &METADATA);
+    keep_fields(tree.get_mut("metadata"), &METADATA);
     if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut)
         && !annotations.is_empty()
     {
@@ -88,7 +88,7 @@ fn kept_annotations(kind: Kind, annotations: &Value) -> Map<String, Value> {
 }
 
 /// Removes all other fields of an object.
-fn keep(tree: Option<&mut Value>, fields: &[&str]) {
+fn keep_fields(tree: Option<&mut Value>, fields: &[&str]) {
     if let Some(Value::Object(tree)) = tree {
         tree.retain(|name, _| fields.contains(&name.as_str()));
     }
@@ -103,7 +103,7 @@ fn items<'t>(tree: &'t mut Value, field: &str) -> impl Iterator<Item = &'t mut V
 
 fn reduce_template(template: Option<&mut Value>) {
     if let Some(template) = template {
-        keep(template.get_mut("metadata"), &METADATA);
+        keep_fields(template.get_mut("metadata"), &METADATA);
         reduce_pod_spec(template.get_mut("spec"));
     }
 }
@@ -114,9 +114,9 @@ fn reduce_pod_spec(spec: Option<&mut Value>) {
     };
     for list in ["containers", "initContainers"] {
         for container in items(spec, list) {
-            keep(Some(container), &CONTAINER);
+            keep_fields(Some(container), &CONTAINER);
             if let Some(probe) = container.get_mut("readinessProbe") {
-                keep(probe.get_mut("httpGet"), &["path", "port", "scheme"]);
+                keep_fields(probe.get_mut("httpGet"), &["path", "port", "scheme"]);
                 if let Some(command) = probe.pointer_mut("/exec/command") {
                     *command = json!([OMITTED]);
                 }
@@ -127,7 +127,7 @@ fn reduce_pod_spec(spec: Option<&mut Value>) {
         .into_iter()
         .chain(["containers", "initContainers"])
         .collect();
-    keep(Some(spec), &kept);
+    keep_fields(Some(spec), &kept);
 }
 
 fn reduce_pod_status(status: Option<&mut Value>) {
@@ -137,12 +137,12 @@ fn reduce_pod_status(status: Option<&mut Value>) {
     let lists = ["containerStatuses", "initContainerStatuses"];
     for list in lists {
         for container in items(status, list) {
-            keep(Some(container), &CONTAINER_STATUS);
+            keep_fields(Some(container), &CONTAINER_STATUS);
             for field in ["state", "lastState"] {
                 let states = container.get_mut(field).and_then(Value::as_object_mut);
                 for (_, state) in states.into_iter().flatten() {
                     // The message of a terminated container is the end of its log.
-                    keep(
+                    keep_fields(
                         Some(state),
                         &["reason", "exitCode", "signal", "startedAt", "finishedAt"],
                     );
@@ -151,7 +151,7 @@ fn reduce_pod_status(status: Option<&mut Value>) {
         }
     }
     let kept: Vec<&str> = POD_STATUS.into_iter().chain(lists).collect();
-    keep(Some(status), &kept);
+    keep_fields(Some(status), &kept);
 }
 
 /// Heartbeats change nothing that the map shows.
@@ -164,7 +164,7 @@ fn reduce_node(tree: &mut Value) {
             condition.remove("lastHeartbeatTime");
         }
     }
-    keep(Some(status), &["addresses", "conditions"]);
+    keep_fields(Some(status), &["addresses", "conditions"]);
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ const GROWTH_BYTES_MAX: usize = 8 << 20;
 
 /// Number of objects that a client requests in a page of a list.
 ///
-/// A response is bounded in size. Without smaller pages of large objects, a user who stores several hundred of them
-/// would make all lists of the kind fail, for the whole cluster.
+/// A response is bounded in size. Large objects need smaller pages. Otherwise a user who stores several hundred of them
+/// makes all lists of the kind fail, for the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSize {
     objects: usize,

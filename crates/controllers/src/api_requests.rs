@@ -32,7 +32,7 @@ async fn exchange<T: Resource + Serialize>(
     path: String,
     object: &T,
 ) -> Result<T, ClientError> {
-    let body = match serde_json::to_vec(&Typed::of(object)) {
+    let body = match serde_json::to_vec(&ObjectWithKind::of(object)) {
         Ok(body) => body,
         Err(source) => return Err(ClientError::Decode { path, source }),
     };
@@ -47,14 +47,14 @@ async fn exchange<T: Resource + Serialize>(
 /// An object with its `kind` and `apiVersion`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Typed<'a, T> {
+struct ObjectWithKind<'a, T> {
     kind: &'static str,
     api_version: String,
     #[serde(flatten)]
     object: &'a T,
 }
 
-impl<'a, T: Resource> Typed<'a, T> {
+impl<'a, T: Resource> ObjectWithKind<'a, T> {
     fn of(object: &'a T) -> Self {
         Self {
             kind: T::KIND,
@@ -113,7 +113,7 @@ pub(crate) async fn read<T: Resource>(client: &Client, key: &ObjectKey) -> Resul
 
 /// Objects of a list, with its revision.
 #[derive(Debug)]
-pub(crate) struct Listed<T> {
+pub(crate) struct ObjectList<T> {
     pub(crate) items: Vec<T>,
     pub(crate) revision: u64,
 }
@@ -123,7 +123,7 @@ pub(crate) async fn list<T: Resource>(
     client: &Client,
     namespace: &str,
     label_selector: &str,
-) -> Result<Listed<T>, ClientError> {
+) -> Result<ObjectList<T>, ClientError> {
     let mut path = format!("{}?labelSelector=", T::collection(Some(namespace)));
     client::push_escaped(&mut path, label_selector);
     list_at(client, &path).await
@@ -133,7 +133,7 @@ pub(crate) async fn list<T: Resource>(
 pub(crate) async fn list_all<T: Resource>(
     client: &Client,
     label_selector: &str,
-) -> Result<Listed<T>, ClientError> {
+) -> Result<ObjectList<T>, ClientError> {
     let mut path = format!("{}?labelSelector=", T::collection(None));
     client::push_escaped(&mut path, label_selector);
     list_at(client, &path).await
@@ -143,14 +143,14 @@ pub(crate) async fn list_all<T: Resource>(
 pub(crate) async fn list_by_field<T: Resource>(
     client: &Client,
     field_selector: &str,
-) -> Result<Listed<T>, ClientError> {
+) -> Result<ObjectList<T>, ClientError> {
     let mut path = format!("{}?fieldSelector=", T::collection(None));
     client::push_escaped(&mut path, field_selector);
     list_at(client, &path).await
 }
 
 /// Lists in pages: a node, for example, can have more Pods than a response may have bytes.
-async fn list_at<T: Resource>(client: &Client, path: &str) -> Result<Listed<T>, ClientError> {
+async fn list_at<T: Resource>(client: &Client, path: &str) -> Result<ObjectList<T>, ClientError> {
     #[derive(Deserialize)]
     #[serde(bound = "T: Resource")]
     struct List<T> {
@@ -179,7 +179,7 @@ async fn list_at<T: Resource>(client: &Client, path: &str) -> Result<Listed<T>, 
         items.extend(list.items.unwrap_or_default());
         token = list.metadata.continue_token.unwrap_or_default();
         if token.is_empty() {
-            return Ok(Listed {
+            return Ok(ObjectList {
                 items,
                 revision: list.metadata.resource_version.parse().unwrap_or(0),
             });

@@ -3,6 +3,6 @@
 use api::object::{ObjectKey, Resource};
 
 /// Logs an object that cannot be decoded.
-pub(crate) fn log_skipped<T: Resource>(key: &ObjectKey, error: &str) {
+pub(crate) fn log_malformed<T: Resource>(key: &ObjectKey, error: &str) {
     tracing::error!(kind = T::KIND, %key, error, "malformed object skipped");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::certificates::{Authority, Reserved};
+use crate::certificates::{Authority, ReservedNames};
 use crate::selection::{Controller, Selection};
 use crate::{multicluster, node_ipam, node_lifecycle};
 
@@ -37,7 +37,7 @@ pub struct Options {
     /// The set of clusters; `None` without `--cluster-id`.
     pub multicluster: Option<multicluster::Settings>,
     /// Names and addresses that no node may use.
-    pub reserved: Reserved,
+    pub reserved: ReservedNames,
 }
 
 impl Default for Options {
@@ -56,7 +56,7 @@ impl Default for Options {
             node_ipam: None,
             authority: None,
             multicluster: None,
-            reserved: Reserved::default(),
+            reserved: ReservedNames::default(),
         }
     }
 }

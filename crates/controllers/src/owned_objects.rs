@@ -7,7 +7,7 @@ use api::object::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource};
 use api::selector::LabelSelector;
 use serde_json::Value;
 
-use crate::api_requests::Listed;
+use crate::api_requests::ObjectList;
 use crate::caches::ObjectCache;
 
 /// A cache of one kind with an index by the UID of the owning controller.
@@ -50,7 +50,7 @@ impl<T: Resource> OwnedObjects<T> {
 
     /// Applies the complete list of objects that match a selector. Objects of the owner that it lacks are
     /// deleted.
-    pub(crate) fn apply_list(&mut self, owner: &ObjectMeta, selector: &LabelSelector, listed: Listed<T>) {
+    pub(crate) fn apply_list(&mut self, owner: &ObjectMeta, selector: &LabelSelector, listed: ObjectList<T>) {
         let listed_uids: BTreeSet<&str> = listed
             .items
             .iter()
@@ -58,10 +58,12 @@ impl<T: Resource> OwnedObjects<T> {
             .collect();
         let is_deleted = |meta: &&ObjectMeta| {
             let version = meta.resource_version.parse().unwrap_or(0_u64);
-            selects(selector, &meta.labels) && !listed_uids.contains(&*meta.uid) && version <= listed.revision
+            selector_matches(selector, &meta.labels)
+                && !listed_uids.contains(&*meta.uid)
+                && version <= listed.revision
         };
-        let of_owner = self.of(&owner.namespace, &owner.uid).map(Resource::metadata);
-        let deleted: Vec<ObjectMeta> = of_owner.filter(is_deleted).cloned().collect();
+        let owned_metadata = self.of(&owner.namespace, &owner.uid).map(Resource::metadata);
+        let deleted: Vec<ObjectMeta> = owned_metadata.filter(is_deleted).cloned().collect();
         for meta in deleted {
             self.confirm_deletion(&meta);
         }
@@ -116,7 +118,7 @@ impl<T: Resource> OwnedObjects<T> {
 
     /// Returns the matching objects of a namespace without owner.
     pub(crate) fn orphans(&self, namespace: &str, selector: &LabelSelector) -> Vec<&T> {
-        let is_selected = |object: &&T| selects(selector, &object.metadata().labels);
+        let is_selected = |object: &&T| selector_matches(selector, &object.metadata().labels);
         self.of(namespace, "").filter(is_selected).collect()
     }
 
@@ -180,7 +182,7 @@ fn owner_of<T: Resource>(object: &T) -> Option<String> {
 }
 
 /// Returns true if a selector matches labels.
-pub(crate) fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
+pub(crate) fn selector_matches(selector: &LabelSelector, labels: &Labels) -> bool {
     selector.matches(|key| labels.get(key).map(String::as_str))
 }
 
@@ -217,7 +219,7 @@ pub(crate) fn owner_changes<'a, O: Resource>(
             let is_owned = meta
                 .controller()
                 .is_some_and(|controller| controller.uid == owner_meta.uid);
-            let is_selected = selects(selector, &meta.labels);
+            let is_selected = selector_matches(selector, &meta.labels);
             let may_adopt = owner_meta.deletion_timestamp.is_none() && meta.deletion_timestamp.is_none();
             let mut owners = meta.owner_references.clone();
             match (is_owned, is_selected) {

@@ -1,8 +1,8 @@
 //! One watch of Pods for the controllers with private caches.
 //!
 //! Each of them reads other fields. The watch therefore delivers the text of a Pod, and each controller decodes its own
-//! view: a Pod that is malformed for one view is not for others. The endpoint controllers have a watch of their own, so
-//! that no other controller delays their changes.
+//! view. A Pod can be malformed for one view only. The endpoint controllers have a watch of their own, so that no other
+//! controller delays their changes.
 
 use std::sync::Arc;
 

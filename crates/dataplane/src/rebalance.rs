@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 /// Returns the connections to reset, the oldest ones of each endpoint with more than its share. They are at most
 /// `percent` of all, and at least one. The endpoint that has the most left is next. `endpoint` and `start` return the
 /// endpoint and the start of a connection; connections to other endpoints do not count.
-pub fn excess<C, S: Ord>(
+pub fn excess_connections<C, S: Ord>(
     mut connections: Vec<C>,
     endpoints: &[SocketAddr],
     percent: u8,
@@ -31,8 +31,8 @@ pub fn excess<C, S: Ord>(
         connections.sort_by_key(&start);
         let count = connections.len();
         let surplus = count.saturating_sub(share);
-        let of_endpoint = connections.into_iter().take(surplus).enumerate();
-        candidates.extend(of_endpoint.map(|(index, connection)| (count - index, connection)));
+        let endpoint_surplus = connections.into_iter().take(surplus).enumerate();
+        candidates.extend(endpoint_surplus.map(|(index, connection)| (count - index, connection)));
     }
     candidates.sort_by_key(|(left, _)| Reverse(*left));
     candidates.truncate(budget);

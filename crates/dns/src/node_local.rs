@@ -150,6 +150,7 @@ enum AddressField {
     Destination,
 }
 
+/// Returns the rule that excludes DNS packets from or to an address from connection tracking.
 fn rule(address: IpAddr, protocol: u8, field: AddressField) -> Rule {
     let into = Register::at(0);
     let (family, octets, offset) = match (address, field) {

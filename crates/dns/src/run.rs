@@ -196,7 +196,7 @@ fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
         clients.set_own(host_addresses());
         Arc::new(clients)
     });
-    let of_nodes = config.allow_from.as_ref().is_some_and(|allowed| allowed.nodes);
+    let allows_nodes = config.allow_from.as_ref().is_some_and(|allowed| allowed.nodes);
     let policy = Policy {
         clients: clients.clone(),
         udp_bytes_max: config.udp_bytes_max,
@@ -211,14 +211,14 @@ fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
     let zone = Arc::new(zone);
     let responder = Responder::with_policy(zone, forwarder, policy, Arc::new(Metrics::default()));
     let feed = Feed {
-        clients: clients.filter(|_| of_nodes),
-        ..feed(config)
+        clients: clients.filter(|_| allows_nodes),
+        ..feed_for(config)
     };
     Ok((Arc::new(responder), feed))
 }
 
 /// Returns the watches that the configuration needs.
-fn feed(config: &Config) -> Feed {
+fn feed_for(config: &Config) -> Feed {
     let all_pods = config.pods == PodNames::Verified;
     let own_pods = config.node_name.as_ref().filter(|_| !all_pods);
     let pods = Query {

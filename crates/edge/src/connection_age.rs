@@ -16,7 +16,7 @@ pub(crate) fn end_of_age(policy: &Policy) -> Option<Instant> {
 }
 
 /// Completes at a time; never without one.
-pub(crate) async fn reached(at: Option<Instant>) {
+pub(crate) async fn wait_until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
@@ -31,7 +31,7 @@ pub(crate) async fn until_end_of_age<T>(policy: &Policy, part: impl Future<Outpu
     }
     tokio::select! {
         result = part => Some(result),
-        () = reached(ends_at) => None,
+        () = wait_until(ends_at) => None,
     }
 }
 

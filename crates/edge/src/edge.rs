@@ -215,7 +215,7 @@ impl Edge {
     /// Metrics in the text format of Prometheus.
     pub fn metrics(&self) -> String {
         let ports: Vec<_> = self.inner.table().ports().cloned().collect();
-        metrics::text(&ports, &self.inner.edge.connections, &self.inner.logs)
+        metrics::metrics_text(&ports, &self.inner.edge.connections, &self.inner.logs)
     }
 
     /// Returns the current state of each port.
@@ -225,9 +225,9 @@ impl Edge {
             let ports: Vec<_> = table.ports().cloned().collect();
             (ports, table.faults.clone())
         };
-        let of_port =
+        let status_of_port =
             |port: &Arc<Port>| PortStatus::of(port, faults.get(&port.key).map_or(&[], Vec::as_slice));
-        ports.iter().map(of_port).collect()
+        ports.iter().map(status_of_port).collect()
     }
 
     /// Completes when a successor has taken over the listening sockets. This edge accepts no connections from then

@@ -143,7 +143,7 @@ pub(crate) async fn hand_over(
         let successor = accepted.await.map_err(error)?;
         match hand_over_to(successor, sockets()).await {
             Ok(Some(successor)) => {
-                if lives(&successor).await {
+                if is_successor_running(&successor).await {
                     return Ok(successor);
                 }
                 tracing::warn!(
@@ -181,7 +181,7 @@ async fn hand_over_to(
 
 /// Returns true if a successor runs for [`CONFIRMATION_TIME`]. It sends no further packet, so the next packet is the
 /// end of the connection.
-async fn lives(successor: &AsyncFd<Arc<OwnedFd>>) -> bool {
+async fn is_successor_running(successor: &AsyncFd<Arc<OwnedFd>>) -> bool {
     timeout(CONFIRMATION_TIME, receive(successor)).await.is_err()
 }
 

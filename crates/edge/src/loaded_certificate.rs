@@ -33,7 +33,7 @@ impl LoadedCertificate {
             .collect::<Result<_, _>>()
             .map_err(CertificateError::Chain)?;
         let leaf = chain.first().ok_or(CertificateError::NoCertificate)?;
-        let (_, leaf) = X509Certificate::from_der(leaf).map_err(|error| unreadable(&error))?;
+        let (_, leaf) = X509Certificate::from_der(leaf).map_err(|error| unreadable_certificate(&error))?;
         let mut names = names(&leaf)?;
         names.sort_unstable();
         let expires_at_unix_seconds = leaf.validity().not_after.timestamp();
@@ -76,7 +76,7 @@ pub(crate) enum CertificateError {
 fn names(certificate: &X509Certificate<'_>) -> Result<Vec<String>, CertificateError> {
     let alternative = certificate
         .subject_alternative_name()
-        .map_err(|error| unreadable(&error))?;
+        .map_err(|error| unreadable_certificate(&error))?;
     let names: Vec<String> = match alternative {
         Some(extension) => extension
             .value
@@ -97,6 +97,6 @@ fn names(certificate: &X509Certificate<'_>) -> Result<Vec<String>, CertificateEr
     Ok(names)
 }
 
-fn unreadable(error: &dyn std::fmt::Display) -> CertificateError {
+fn unreadable_certificate(error: &dyn std::fmt::Display) -> CertificateError {
     CertificateError::Certificate(error.to_string())
 }

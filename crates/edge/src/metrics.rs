@@ -13,7 +13,7 @@ use crate::port::Port;
 use crate::refusal::ConnectionRefusal;
 
 /// Returns the metrics of these ports, of all connections of the process, and of access logs.
-pub(crate) fn text(ports: &[Arc<Port>], connections: &ProcessConnections, logs: &Logs) -> String {
+pub(crate) fn metrics_text(ports: &[Arc<Port>], connections: &ProcessConnections, logs: &Logs) -> String {
     let mut text = MetricsText::default();
     let labels: Vec<String> = ports.iter().map(|port| labels(port)).collect();
     let mut each = |name: &str, metric_type: MetricType, help: &str, value: &dyn Fn(&Port) -> u64| {
@@ -58,15 +58,15 @@ pub(crate) fn text(ports: &[Arc<Port>], connections: &ProcessConnections, logs: 
         "Number of completed TLS handshakes that resumed a session.",
         &|port| port.counters.handshakes().1,
     );
-    refusals(&mut text, ports, &labels);
+    write_refusals(&mut text, ports, &labels);
     request_metrics::write(
         ports.iter().map(|port| (&port.key, &port.counters.requests)),
         &mut text,
     );
-    backends(&mut text, ports, &labels);
-    certificates(&mut text, ports, &labels);
-    process(&mut text, connections);
-    logs.metrics(&mut text);
+    write_backends(&mut text, ports, &labels);
+    write_certificates(&mut text, ports, &labels);
+    write_process(&mut text, connections);
+    logs.write_metrics(&mut text);
     text.finish()
 }
 
@@ -81,7 +81,7 @@ fn labels(port: &Port) -> String {
     )
 }
 
-fn refusals(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
+fn write_refusals(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
     let name = "portolan_edge_refused_total";
     text.family(
         name,
@@ -96,7 +96,7 @@ fn refusals(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
     }
 }
 
-fn process(text: &mut MetricsText, connections: &ProcessConnections) {
+fn write_process(text: &mut MetricsText, connections: &ProcessConnections) {
     text.single(
         "portolan_edge_process_connections",
         MetricType::Gauge,
@@ -111,7 +111,7 @@ fn process(text: &mut MetricsText, connections: &ProcessConnections) {
     );
 }
 
-fn certificates(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
+fn write_certificates(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
     let name = "portolan_edge_certificate_expiration_timestamp_seconds";
     text.family(
         name,
@@ -128,7 +128,7 @@ fn certificates(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) 
     }
 }
 
-fn backends(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
+fn write_backends(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
     let mut each = |name: &str, metric_type: MetricType, help: &str, value: fn(&Backend) -> u64| {
         text.family(name, metric_type, help);
         for (port, labels) in ports.iter().zip(labels) {

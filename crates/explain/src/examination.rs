@@ -60,27 +60,31 @@ pub struct ClusterFindings {
 
 /// Applies all rules once, and returns the findings of the cluster and of its Services.
 pub fn examine_cluster(world: &World, options: &Options) -> ClusterFindings {
-    let of_nodes = of_nodes(world);
-    let mut all = of_cluster(world);
+    let node_findings = findings_of_nodes(world);
+    let mut all = findings_of_cluster(world);
     let mut services = Vec::new();
     for service in examined_services(world) {
-        let found = of_service(world, service, options, false, &of_nodes);
+        let found = findings_of_service(world, service, options, false, &node_findings);
         all.extend_from_slice(&found);
         services.push(service_findings(service, found));
     }
-    all.extend(of_nodes);
+    all.extend(node_findings);
     services.retain(|service| !service.findings.is_empty());
     ClusterFindings {
-        all: ordered(all),
+        all: order_and_merge(all),
         services,
     }
 }
 
 /// Applies the rules to each Service. Returns the Services with findings, ordered by namespace and name.
 pub fn examine_services(world: &World, options: &Options) -> Vec<ServiceFindings> {
-    let of_nodes = of_nodes(world);
-    let examined = examined_services(world)
-        .map(|service| service_findings(service, of_service(world, service, options, false, &of_nodes)));
+    let node_findings = findings_of_nodes(world);
+    let examined = examined_services(world).map(|service| {
+        service_findings(
+            service,
+            findings_of_service(world, service, options, false, &node_findings),
+        )
+    });
     examined.filter(|service| !service.findings.is_empty()).collect()
 }
 
@@ -95,36 +99,42 @@ fn service_findings(service: Service<'_>, found: Vec<Finding>) -> ServiceFinding
         namespace: service.namespace.clone(),
         name: service.name.clone(),
         uid: service.text("/metadata/uid").to_owned(),
-        findings: ordered(found),
+        findings: order_and_merge(found),
     }
 }
 
 /// Applies all rules. The findings are ordered by severity, then by code, namespace, name, kind, field and message.
 pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> {
-    let of_nodes = of_nodes(world);
+    let node_findings = findings_of_nodes(world);
     let mut findings = Vec::new();
     match scope {
         Scope::All => {
             for service in examined_services(world) {
-                findings.extend(of_service(world, service, options, false, &of_nodes));
+                findings.extend(findings_of_service(
+                    world,
+                    service,
+                    options,
+                    false,
+                    &node_findings,
+                ));
             }
-            findings.extend(of_cluster(world));
-            findings.extend(of_nodes);
+            findings.extend(findings_of_cluster(world));
+            findings.extend(node_findings);
         }
         Scope::Service { namespace, name } => match world.service(namespace, name) {
             Some(service) => {
-                findings.extend(of_service(world, service, options, true, &of_nodes));
-                findings.extend(of_nodes);
+                findings.extend(findings_of_service(world, service, options, true, &node_findings));
+                findings.extend(node_findings);
             }
             None => findings.push(rules::absent_service(world, namespace, name)),
         },
     }
-    ordered(findings)
+    order_and_merge(findings)
 }
 
 /// Orders findings, and merges those about one field, such as a Pod that two Services select. The messages of the later
 /// ones become evidence of the first one.
-fn ordered(mut findings: Vec<Finding>) -> Vec<Finding> {
+fn order_and_merge(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
     let mut merged: Vec<Finding> = Vec::new();
     let mut positions = BTreeMap::new();
@@ -154,12 +164,12 @@ fn sort_key(finding: &Finding) -> impl Ord + '_ {
 }
 
 /// Findings about a Service. Findings about nodes can be their causes.
-fn of_service(
+fn findings_of_service(
     world: &World,
     service: Service<'_>,
     options: &Options,
     is_named: bool,
-    of_nodes: &[Finding],
+    node_findings: &[Finding],
 ) -> Vec<Finding> {
     let subject = Subject::new(world, service, options.node.as_deref(), is_named);
     if !is_named && subject.is_oversized() {
@@ -173,14 +183,14 @@ fn of_service(
             found.extend(findings);
         } else {
             let bounded = findings.take(FINDINGS_OF_RULE_MAX);
-            found.extend(bounded.map(|(rule, finding)| (rule, shortened(finding))));
+            found.extend(bounded.map(|(rule, finding)| (rule, shorten(finding))));
         }
     }
-    without_consequences(found, of_nodes)
+    without_consequences(found, node_findings)
 }
 
 /// Shortens the message and the observations of a finding. The remedy stays, because it is a command.
-fn shortened(mut finding: Finding) -> Finding {
+fn shorten(mut finding: Finding) -> Finding {
     let texts = std::iter::once(&mut finding.message).chain(&mut finding.evidence);
     for text in texts.filter(|text| text.len() > TEXT_BYTES_MAX) {
         let mut ends = (0..=TEXT_BYTES_MAX).rev();
@@ -191,7 +201,7 @@ fn shortened(mut finding: Finding) -> Finding {
 }
 
 /// Findings about the objects that belong to no existing Service.
-fn of_cluster(world: &World) -> Vec<Finding> {
+fn findings_of_cluster(world: &World) -> Vec<Finding> {
     let is_of_nodes = |rule: &Rule| OF_NODES.iter().any(|other| other.code == rule.code);
     let rules = ALL.iter().filter(|rule| !is_of_nodes(rule));
     let checks = rules.filter_map(|rule| rule.cluster);
@@ -199,16 +209,16 @@ fn of_cluster(world: &World) -> Vec<Finding> {
 }
 
 /// Findings about nodes. A root cause suppresses its consequences on the same node.
-fn of_nodes(world: &World) -> Vec<Finding> {
+fn findings_of_nodes(world: &World) -> Vec<Finding> {
     let mut by_node: BTreeMap<ObjectName, Vec<(&Rule, Finding)>> = BTreeMap::new();
     for rule in OF_NODES {
         for finding in rule.cluster.into_iter().flat_map(|check| check(world)) {
-            let of_node = by_node.entry(finding.object.clone()).or_default();
-            of_node.push((*rule, finding));
+            let findings_of_node = by_node.entry(finding.object.clone()).or_default();
+            findings_of_node.push((*rule, finding));
         }
     }
-    let of_nodes = by_node.into_values();
-    of_nodes
+    let findings_by_node = by_node.into_values();
+    findings_by_node
         .flat_map(|found| without_consequences(found, &[]))
         .collect()
 }

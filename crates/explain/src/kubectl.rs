@@ -17,12 +17,12 @@ pub(crate) fn word(text: &str) -> String {
     if is_plain(text) {
         text.to_owned()
     } else {
-        quoted(text)
+        single_quoted(text)
     }
 }
 
 /// Returns a text in single quotes for a shell.
-fn quoted(text: &str) -> String {
+fn single_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
@@ -71,13 +71,13 @@ pub(crate) fn remove(object: &Object, pointer: &str) -> String {
 }
 
 fn patch(object: &Object, operations: &Value) -> String {
-    let operations = quoted(&operations.to_string());
+    let operations = single_quoted(&operations.to_string());
     format!("{} --type=json -p {operations}", command("patch", object))
 }
 
 /// Returns the command that merges a tree into an object.
 pub(crate) fn merge(object: &Object, tree: &Value) -> String {
-    let tree = quoted(&tree.to_string());
+    let tree = single_quoted(&tree.to_string());
     format!("{} --type=merge -p {tree}", command("patch", object))
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn set_selector<'l>(
         "kubectl{} set selector service {} {}",
         namespace(service),
         service.name,
-        quoted(&pairs.join(","))
+        single_quoted(&pairs.join(","))
     )
 }
 

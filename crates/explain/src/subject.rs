@@ -113,13 +113,13 @@ impl<'w> Subject<'w> {
     pub(crate) fn lacks_pods(&self) -> bool {
         let service = self.service;
         let in_slices = self.slices().iter().flat_map(|slice| slice.endpoints());
-        let mut of_slices = in_slices.map(|endpoint| (endpoint.is_ready(), endpoint.pod()));
+        let mut slice_pods = in_slices.map(|endpoint| (endpoint.is_ready(), endpoint.pod()));
         let endpoints = self.world.endpoints_of(service).into_iter();
         let in_endpoints = endpoints.flat_map(|endpoints| endpoints.addresses());
-        let mut of_endpoints = in_endpoints.map(|address| (address.is_ready, address.pod()));
+        let mut endpoint_pods = in_endpoints.map(|address| (address.is_ready, address.pod()));
         let is_named = |(is_ready, pod): (bool, Option<&str>)| is_ready && pod.is_some();
         let mut pods = self.world.in_namespace(Kind::Pod, &service.0.namespace);
-        pods.next().is_none() && (of_slices.any(is_named) || of_endpoints.any(is_named))
+        pods.next().is_none() && (slice_pods.any(is_named) || endpoint_pods.any(is_named))
     }
 
     /// Returns true if the world has all objects of a kind.

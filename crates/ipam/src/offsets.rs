@@ -145,7 +145,7 @@ impl Chunk {
                     .take_while(|(at, expected)| **at == *expected)
                     .count();
                 let free = usize::from(from) + run;
-                (free < CHUNK_OFFSETS).then(|| narrow(free))
+                (free < CHUNK_OFFSETS).then(|| as_u16(free))
             }
             Self::Dense { words, len } => {
                 if usize::from(*len) == CHUNK_OFFSETS {
@@ -156,7 +156,7 @@ impl Chunk {
                 (first..CHUNK_WORDS).find_map(|index| {
                     let taken = words[index] | if index == first { before_from } else { 0 };
                     let bit = taken.trailing_ones() as usize;
-                    (bit < WORD_BITS).then(|| narrow(index * WORD_BITS + bit))
+                    (bit < WORD_BITS).then(|| as_u16(index * WORD_BITS + bit))
                 })
             }
         }
@@ -169,7 +169,7 @@ impl Chunk {
         }
         Self::Dense {
             words,
-            len: narrow(taken.len()),
+            len: as_u16(taken.len()),
         }
     }
 }
@@ -177,12 +177,12 @@ impl Chunk {
 fn split(offset: u64) -> (u64, u16) {
     (
         offset >> CHUNK_BITS,
-        narrow(offset as usize & (CHUNK_OFFSETS - 1)),
+        as_u16(offset as usize & (CHUNK_OFFSETS - 1)),
     )
 }
 
 /// Offsets in a chunk and its length are at most 4096.
-fn narrow(value: usize) -> u16 {
+fn as_u16(value: usize) -> u16 {
     value as u16
 }
 

@@ -179,7 +179,7 @@ fn set(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: libc::c_i
             mem::size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
-    checked(result)
+    check_result(result)
 }
 
 fn connect(socket: &OwnedFd, target: IpAddr) -> io::Result<()> {
@@ -204,7 +204,7 @@ fn connect(socket: &OwnedFd, target: IpAddr) -> io::Result<()> {
             unsafe { libc::connect(raw, (&raw const to).cast(), length) }
         }
     };
-    checked(result)
+    check_result(result)
 }
 
 fn send(socket: &OwnedFd, message: &[u8]) -> io::Result<()> {
@@ -241,7 +241,7 @@ fn wait(socket: &OwnedFd, timeout: Duration) -> io::Result<bool> {
     }
 }
 
-fn checked(result: libc::c_int) -> io::Result<()> {
+fn check_result(result: libc::c_int) -> io::Result<()> {
     if result == 0 {
         Ok(())
     } else {

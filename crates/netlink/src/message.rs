@@ -136,7 +136,7 @@ impl Writer {
     }
 
     fn pad(&mut self) -> &mut Self {
-        self.bytes.resize(aligned(self.bytes.len()), 0);
+        self.bytes.resize(align_to_four(self.bytes.len()), 0);
         self
     }
 }
@@ -157,7 +157,7 @@ pub struct Message<'a> {
 impl<'a> Message<'a> {
     /// Returns the attributes after a fixed part of `fixed_bytes` bytes.
     pub fn attributes(&self, fixed_bytes: usize) -> Attributes<'a> {
-        attributes(self.payload.get(aligned(fixed_bytes)..).unwrap_or_default())
+        attributes(self.payload.get(align_to_four(fixed_bytes)..).unwrap_or_default())
     }
 }
 
@@ -180,7 +180,7 @@ impl<'a> Iterator for Messages<'a> {
         let [l0, l1, l2, l3, k0, k1, f0, f1, s0, s1, s2, s3, ..] = *header;
         let length = u32::from_ne_bytes([l0, l1, l2, l3]) as usize;
         let payload = self.rest.get(HEADER_BYTES..length)?;
-        self.rest = self.rest.get(aligned(length)..).unwrap_or_default();
+        self.rest = self.rest.get(align_to_four(length)..).unwrap_or_default();
         Some(Message {
             kind: u16::from_ne_bytes([k0, k1]),
             flags: u16::from_ne_bytes([f0, f1]),
@@ -256,7 +256,7 @@ impl<'a> Iterator for Attributes<'a> {
         let [l0, l1, k0, k1] = *self.rest.first_chunk::<ATTRIBUTE_HEADER_BYTES>()?;
         let length = usize::from(u16::from_ne_bytes([l0, l1]));
         let value = self.rest.get(ATTRIBUTE_HEADER_BYTES..length)?;
-        self.rest = self.rest.get(aligned(length)..).unwrap_or_default();
+        self.rest = self.rest.get(align_to_four(length)..).unwrap_or_default();
         Some(Attribute {
             kind: u16::from_ne_bytes([k0, k1]) & KIND_MASK,
             value,
@@ -265,7 +265,7 @@ impl<'a> Iterator for Attributes<'a> {
 }
 
 /// Returns the next multiple of four (`NLMSG_ALIGN`, `NLA_ALIGN`).
-const fn aligned(length: usize) -> usize {
+const fn align_to_four(length: usize) -> usize {
     (length + 3) & !3
 }
 

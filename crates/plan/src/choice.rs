@@ -65,7 +65,7 @@ pub(crate) fn candidates<'a>(
             }));
         }
     }
-    distinct(found)
+    sort_and_deduplicate(found)
 }
 
 /// Returns the number of endpoints of one Service port in one family, including duplicates.
@@ -75,8 +75,8 @@ pub(crate) fn candidate_count<'a>(
     protocol: Protocol,
     family: Family,
 ) -> usize {
-    let of_family = slices.filter(|slice| slice.family == family);
-    let counts = of_family.map(|slice| slice.ports_named(port, protocol).count() * slice.endpoints.len());
+    let family_slices = slices.filter(|slice| slice.family == family);
+    let counts = family_slices.map(|slice| slice.ports_named(port, protocol).count() * slice.endpoints.len());
     counts.sum()
 }
 
@@ -86,19 +86,19 @@ pub(crate) fn range_candidates<'a>(
     slices: impl Iterator<Item = &'a SliceRecord>,
     family: Family,
 ) -> Vec<Candidate<'a>> {
-    let of_family = slices.filter(|slice| slice.family == family);
-    let found = of_family.flat_map(|slice| {
+    let family_slices = slices.filter(|slice| slice.family == family);
+    let found = family_slices.flat_map(|slice| {
         slice.endpoints.iter().map(move |endpoint| Candidate {
             address: SocketAddr::new(endpoint.address, 0),
             endpoint,
             slice,
         })
     });
-    distinct(found.collect())
+    sort_and_deduplicate(found.collect())
 }
 
 /// Sorts candidates and removes duplicates (KPR-15).
-fn distinct(mut found: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
+fn sort_and_deduplicate(mut found: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     found.sort_by_key(|candidate| candidate.address); // stable: the order of slices stays
     found.dedup_by(|later, kept| {
         let is_same = later.address == kept.address;
@@ -119,7 +119,7 @@ pub(crate) struct UsedPolicies {
 
 /// Chosen endpoints of a Service port.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenEndpoints {
     pub(crate) cluster: Vec<Backend>,
     pub(crate) local: Vec<Backend>,
     /// True if any endpoint of the cluster is usable (EPT-06).
@@ -127,7 +127,11 @@ pub(crate) struct Chosen {
 }
 
 /// Chooses among the endpoints of a Service port, for a node in `zone`.
-pub(crate) fn choose(candidates: &[Candidate<'_>], used: UsedPolicies, zone: Option<&str>) -> Chosen {
+pub(crate) fn choose(
+    candidates: &[Candidate<'_>],
+    used: UsedPolicies,
+    zone: Option<&str>,
+) -> ChosenEndpoints {
     let select = |predicate: &dyn Fn(&Candidate<'_>) -> bool| -> Vec<Backend> {
         candidates
             .iter()
@@ -138,9 +142,9 @@ pub(crate) fn choose(candidates: &[Candidate<'_>], used: UsedPolicies, zone: Opt
     let has_usable_endpoint = candidates
         .iter()
         .any(|candidate| candidate.endpoint.is_ready() || candidate.is_last_resort());
-    let mut chosen = Chosen {
+    let mut chosen = ChosenEndpoints {
         has_usable_endpoint,
-        ..Chosen::default()
+        ..ChosenEndpoints::default()
     };
     if used.cluster {
         chosen.cluster = match topology(candidates, zone) {

@@ -95,11 +95,16 @@ impl Claims {
             join(&mut self.frontends, key, claimant, &mut concerned);
         });
         for address in ping_addresses(record) {
-            join(&mut self.pings, address, whole(service, record), &mut concerned);
+            join(
+                &mut self.pings,
+                address,
+                claimant_without_port(service, record),
+                &mut concerned,
+            );
         }
         for_each_range(service, record, |key, claim| {
             let claims = self.ranges.entry(key).or_default();
-            concerned.extend(overlapping(claims, &claim));
+            concerned.extend(overlapping_services(claims, &claim));
             if let Err(index) = claims.binary_search(&claim) {
                 claims.insert(index, claim);
             }
@@ -120,17 +125,22 @@ impl Claims {
             }
         }
         for_each(service, record, |key, claimant| {
-            leave(&mut self.frontends, &key, &claimant, &mut concerned);
+            remove_claimant(&mut self.frontends, &key, &claimant, &mut concerned);
         });
         for address in ping_addresses(record) {
-            leave(&mut self.pings, &address, &whole(service, record), &mut concerned);
+            remove_claimant(
+                &mut self.pings,
+                &address,
+                &claimant_without_port(service, record),
+                &mut concerned,
+            );
         }
         for_each_range(service, record, |key, claim| {
             let Some(claims) = self.ranges.get_mut(&key) else {
                 return;
             };
             claims.retain(|known| *known != claim);
-            concerned.extend(overlapping(claims, &claim));
+            concerned.extend(overlapping_services(claims, &claim));
             if claims.is_empty() {
                 self.ranges.remove(&key);
             }
@@ -179,7 +189,7 @@ fn join<K: Eq + Hash>(
 }
 
 /// Removes a claimant, and adds the Services that this concerns.
-fn leave<K: Eq + Hash>(
+fn remove_claimant<K: Eq + Hash>(
     owners: &mut HashMap<K, FrontendOwner>,
     key: &K,
     claimant: &Claimant,
@@ -200,7 +210,7 @@ fn leave<K: Eq + Hash>(
 }
 
 /// Returns the other Services with claims that overlap a claim.
-fn overlapping(claims: &[RangeClaim], claim: &RangeClaim) -> Vec<ObjectKey> {
+fn overlapping_services(claims: &[RangeClaim], claim: &RangeClaim) -> Vec<ObjectKey> {
     let others = claims.iter().filter(|other| {
         other.claimant.service != claim.claimant.service && other.range.overlaps(claim.range)
     });
@@ -208,7 +218,7 @@ fn overlapping(claims: &[RangeClaim], claim: &RangeClaim) -> Vec<ObjectKey> {
 }
 
 /// Returns a Service as the claimant of addresses and ranges without a port.
-fn whole(service: &ObjectKey, record: &ServiceRecord) -> Claimant {
+fn claimant_without_port(service: &ObjectKey, record: &ServiceRecord) -> Claimant {
     Claimant {
         created: record.created,
         service: service.clone(),
@@ -239,7 +249,7 @@ fn for_each_range(
     }
     for address in addresses(record) {
         for (protocol, range) in record.port_ranges.iter() {
-            let claimant = whole(service, record);
+            let claimant = claimant_without_port(service, record);
             each((address, protocol), RangeClaim { claimant, range });
         }
     }

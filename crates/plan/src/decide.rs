@@ -128,7 +128,7 @@ impl Plan {
         let frontend = self.frontend_at(packet.protocol, destination);
         let origin = settings.origin(packet.source, packet.interface);
         let verdict = match frontend {
-            Some((port, frontend)) => at_frontend(settings, packet, origin, port, frontend),
+            Some((port, frontend)) => decide_at_frontend(settings, packet, origin, port, frontend),
             None if self.is_cluster_ip(packet.destination) => Verdict::UndefinedPort,
             None if settings.is_in_service_cidr(packet.destination) => Verdict::Unallocated,
             None => Verdict::NotAService,
@@ -183,7 +183,7 @@ impl Plan {
     }
 }
 
-fn at_frontend(
+fn decide_at_frontend(
     settings: &Settings,
     packet: &Packet,
     origin: Origin,

@@ -74,10 +74,14 @@ fn targets_of_pings(port: &ServicePortPlan, frontend: &Frontend) -> [Target; 3] 
 fn best_of_each(one: [Target; 3], other: [Target; 3]) -> [Target; 3] {
     let [a, b, c] = one;
     let [d, e, f] = other;
-    [preferred(a, d), preferred(b, e), preferred(c, f)]
+    [
+        preferred_target(a, d),
+        preferred_target(b, e),
+        preferred_target(c, f),
+    ]
 }
 
-fn preferred(one: Target, other: Target) -> Target {
+fn preferred_target(one: Target, other: Target) -> Target {
     match (one, other) {
         (Target::Balance { .. }, _) => one,
         (_, Target::Balance { .. }) => other,

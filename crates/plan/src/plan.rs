@@ -12,7 +12,7 @@ use crate::departed_endpoints::{DepartedEndpoint, DepartedList};
 use crate::fault::Fault;
 use crate::interner::Interner;
 use crate::port_ranges::PortRange;
-use crate::ports::{Decided, Inputs};
+use crate::ports::{Inputs, ServiceDecisions};
 use crate::service::ServiceRecord;
 use crate::settings::{NodeFacts, NodePortAddresses, PodDetection, Settings};
 use crate::slice::SliceRecord;
@@ -46,7 +46,7 @@ struct Entry {
     record: Option<Box<ServiceRecord>>,
     /// Slices sorted by name. Most Services have one slice, and a list needs less memory than a tree.
     slices: Vec<(Arc<str>, SliceRecord)>,
-    decided: Decided,
+    decided: ServiceDecisions,
 }
 
 impl Plan {
@@ -416,7 +416,7 @@ impl Plan {
                 }
                 .decide()
             }
-            None => Decided::default(),
+            None => ServiceDecisions::default(),
         };
         if entry.record.is_none() && entry.slices.is_empty() {
             if let Some(entry) = self.services.remove(&key) {
@@ -431,7 +431,13 @@ impl Plan {
         }
     }
 
-    fn record_change(&mut self, key: ObjectKey, before: &Decided, after: &Decided, changes: &mut Changes) {
+    fn record_change(
+        &mut self,
+        key: ObjectKey,
+        before: &ServiceDecisions,
+        after: &ServiceDecisions,
+        changes: &mut Changes,
+    ) {
         if before.health_check != after.health_check {
             changes.health_checks.push(key.clone());
         }
@@ -484,8 +490,8 @@ impl Entry {
     fn faults(&self) -> impl Iterator<Item = &Fault> {
         // Faults of slices without their Service are irrelevant.
         let slices = self.slices.iter().filter(|_| self.record.is_some());
-        let of_record = self.record.iter().flat_map(|record| &record.faults);
-        of_record
+        let record_faults = self.record.iter().flat_map(|record| &record.faults);
+        record_faults
             .chain(&self.decided.conflicts)
             .chain(slices.filter_map(|(_, slice)| slice.fault.as_deref()))
     }
@@ -508,7 +514,7 @@ fn count(totals: &mut Totals, port: &ServicePortPlan, add: impl Fn(&mut usize, u
 }
 
 /// Returns the frontends whose flows outlive their endpoints.
-fn datagram_frontends(decided: &Decided) -> impl Iterator<Item = WithdrawnFrontend> {
+fn datagram_frontends(decided: &ServiceDecisions) -> impl Iterator<Item = WithdrawnFrontend> {
     let ports = decided.ports.iter().chain(&decided.ranges);
     let ports = ports.filter(|port| port.key.protocol != Protocol::Tcp);
     ports.flat_map(|port| {

@@ -93,7 +93,7 @@ impl PortRanges {
                 found.push((protocol.unwrap_or_default(), range));
             }
         }
-        Some(Self(merged(found).into()))
+        Some(Self(sort_and_merge(found).into()))
     }
 
     /// Returns true if there are no ranges.
@@ -136,7 +136,7 @@ fn protocol_named(name: &str) -> Option<Protocol> {
 }
 
 /// Sorts ranges, and joins those of a protocol that overlap or touch.
-fn merged(mut ranges: Vec<(Protocol, PortRange)>) -> Vec<(Protocol, PortRange)> {
+fn sort_and_merge(mut ranges: Vec<(Protocol, PortRange)>) -> Vec<(Protocol, PortRange)> {
     ranges.sort_unstable();
     ranges.dedup_by(|(protocol, later), (kept_protocol, kept)| {
         let joins = protocol == kept_protocol && later.first <= kept.last.saturating_add(1);

@@ -7,7 +7,8 @@ use api::object::{ObjectKey, Protocol};
 use ipnet::IpNet;
 
 use crate::choice::{
-    Candidate, Chosen, UsedPolicies, candidate_count, candidates, choose, range_candidates, serving_nodes,
+    Candidate, ChosenEndpoints, UsedPolicies, candidate_count, candidates, choose, range_candidates,
+    serving_nodes,
 };
 use crate::claims::{Claims, FrontendKey};
 use crate::fault::Fault;
@@ -37,7 +38,7 @@ pub(crate) struct Inputs<'a> {
 
 /// Decisions for one Service.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Decided {
+pub(crate) struct ServiceDecisions {
     pub(crate) ports: Vec<ServicePortPlan>,
     /// Port ranges, one entry for each family and protocol that has some.
     pub(crate) ranges: Vec<ServicePortPlan>,
@@ -50,10 +51,10 @@ pub(crate) struct Decided {
 
 impl Inputs<'_> {
     /// Decides every port and family.
-    pub(crate) fn decide(&self) -> Decided {
-        let mut decided = Decided {
+    pub(crate) fn decide(&self) -> ServiceDecisions {
+        let mut decided = ServiceDecisions {
             health_check: self.health_check(),
-            ..Decided::default()
+            ..ServiceDecisions::default()
         };
         let mut ports_without_endpoints = 0;
         for family in &self.record.families {
@@ -93,6 +94,7 @@ impl Inputs<'_> {
         Some(candidates(slices(), &port.name, port.protocol, family.family))
     }
 
+    /// Returns the plan of a Service port in one family. Frontends that another Service owns are conflicts.
     fn port(
         &self,
         family: &FamilyRecord,
@@ -140,7 +142,7 @@ impl Inputs<'_> {
         family: &FamilyRecord,
         port: &PortRecord,
         port_index: usize,
-        chosen: &Chosen,
+        chosen: &ChosenEndpoints,
         conflicts: &mut Vec<Fault>,
     ) -> Vec<Frontend> {
         let internal = self.internal_targets(family, chosen);
@@ -236,11 +238,12 @@ impl Inputs<'_> {
         })
     }
 
+    /// Returns the frontends of the port ranges of a protocol. Frontends that another Service owns are conflicts.
     fn range_frontends(
         &self,
         family: &FamilyRecord,
         protocol: Protocol,
-        chosen: &Chosen,
+        chosen: &ChosenEndpoints,
         conflicts: &mut Vec<Fault>,
     ) -> Vec<Frontend> {
         let mut frontends = Vec::new();
@@ -277,7 +280,7 @@ impl Inputs<'_> {
         frontends
     }
 
-    fn targets(&self, kind: FrontendKind, family: &FamilyRecord, chosen: &Chosen) -> [Target; 3] {
+    fn targets(&self, kind: FrontendKind, family: &FamilyRecord, chosen: &ChosenEndpoints) -> [Target; 3] {
         match kind {
             FrontendKind::ClusterIp => self.internal_targets(family, chosen),
             _ => self.external_targets(family, chosen, self.record.is_external_local),
@@ -298,7 +301,7 @@ impl Inputs<'_> {
     }
 
     /// Returns the targets of cluster IPs (EPT-07, EPT-09, EPT-14).
-    fn internal_targets(&self, family: &FamilyRecord, chosen: &Chosen) -> [Target; 3] {
+    fn internal_targets(&self, family: &FamilyRecord, chosen: &ChosenEndpoints) -> [Target; 3] {
         let set = if self.record.is_internal_local {
             EndpointSet::Local
         } else {
@@ -313,7 +316,12 @@ impl Inputs<'_> {
 
     /// Returns the targets of node ports, external IPs and load balancer IPs (EPT-08, EPT-09, EPT-13, EPT-16,
     /// EPT-17). `is_local`: connections from outside get the endpoints of this node.
-    fn external_targets(&self, family: &FamilyRecord, chosen: &Chosen, is_local: bool) -> [Target; 3] {
+    fn external_targets(
+        &self,
+        family: &FamilyRecord,
+        chosen: &ChosenEndpoints,
+        is_local: bool,
+    ) -> [Target; 3] {
         let detects_pods = self.settings.pods.covers(family.family);
         Origin::ALL.map(|origin| match origin {
             _ if !is_local => balance(chosen, EndpointSet::Cluster, true),
@@ -387,7 +395,7 @@ fn flows_continue(record: &ServiceRecord, protocol: Protocol, endpoint: &Endpoin
 
 /// Balances over a set. If the set is empty, packets are dropped while other endpoints are usable, and rejected
 /// otherwise.
-fn balance(chosen: &Chosen, set: EndpointSet, masquerade: bool) -> Target {
+fn balance(chosen: &ChosenEndpoints, set: EndpointSet, masquerade: bool) -> Target {
     let is_empty = match set {
         EndpointSet::Cluster => chosen.cluster.is_empty(),
         EndpointSet::Local => chosen.local.is_empty(),

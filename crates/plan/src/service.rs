@@ -323,7 +323,7 @@ fn read_families(
             });
             return None;
         };
-        let of_family = |ips: &[IpAddr]| {
+        let ips_of_family = |ips: &[IpAddr]| {
             ips.iter()
                 .copied()
                 .filter(|ip| Family::of(*ip) == family)
@@ -340,8 +340,8 @@ fn read_families(
         (Family::of(cluster_ip) == family).then(|| FamilyRecord {
             family,
             cluster_ip,
-            external_ips: of_family(&external_ips),
-            ingress_ips: of_family(&ingress_ips),
+            external_ips: ips_of_family(&external_ips),
+            ingress_ips: ips_of_family(&ingress_ips),
             source_ranges: ranges.into(),
         })
     });

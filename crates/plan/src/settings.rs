@@ -212,8 +212,8 @@ impl Settings {
             IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local() && !ip.is_unspecified(),
             IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local() && !ip.is_unspecified(),
         };
-        let mut of_node = node.ips.iter().chain(&node.addresses).copied();
-        of_node.find(|ip| {
+        let mut node_ips = node.ips.iter().chain(&node.addresses).copied();
+        node_ips.find(|ip| {
             self.answers_ping
                 && Family::of(*ip) == family
                 && is_usable(ip)

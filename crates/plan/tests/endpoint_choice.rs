@@ -2,11 +2,13 @@
 //! chose, and the addresses and ports that it serves.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::SocketAddr;
 
 use api::object::{EndpointSlice, Labels, Node, Service};
 use plan::{
-    EndpointSet, Family, Fault, FrontendKind, NodeFacts, Origin, Plan, ServicePortPlan, Settings, Target,
+    EndpointSet, Family, Fault, Frontend, FrontendKind, NodeFacts, Origin, Plan, ServicePortPlan, Settings,
+    Target,
 };
 use serde_json::Value;
 
@@ -95,96 +97,79 @@ fn taken(plan: &Plan, port: &ServicePortPlan) -> Texts {
         .collect()
 }
 
+/// Differences between a Service port and the recording.
+#[derive(Default)]
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn compare(&mut self, subject: &str, ours: impl fmt::Display, recorded: impl fmt::Display) {
+        let (ours, recorded) = (ours.to_string(), recorded.to_string());
+        if ours != recorded {
+            self.0.push(format!("{subject}: {ours}, recorded {recorded}"));
+        }
+    }
+
+    fn compare_texts(&mut self, subject: &str, ours: &Texts, recorded: &Value) {
+        self.compare(subject, format!("{ours:?}"), format!("{:?}", texts(recorded)));
+    }
+
+    fn compare_endpoints(&mut self, port: &ServicePortPlan, expected: &Value) {
+        let cluster = addresses(port, EndpointSet::Cluster);
+        let local = addresses(port, EndpointSet::Local);
+        let reachable: Texts = cluster.union(&local).cloned().collect();
+        self.compare_texts("cluster", &cluster, &expected["cluster"]);
+        self.compare_texts("local", &local, &expected["local"]);
+        self.compare_texts("reachable", &reachable, &expected["allReachable"]);
+    }
+
+    fn compare_addresses(&mut self, plan: &Plan, port: &ServicePortPlan, expected: &Value) {
+        for (subject, kind) in [
+            ("externalIPs", FrontendKind::ExternalIp),
+            ("loadBalancerIPs", FrontendKind::LoadBalancerIp),
+        ] {
+            let recorded = texts(&expected[subject]);
+            let mut ours = ips(port, kind);
+            ours.extend(taken(plan, port).intersection(&recorded).cloned());
+            self.compare_texts(subject, &ours, &expected[subject]);
+        }
+    }
+
+    fn compare_cluster_ip(&mut self, port: &ServicePortPlan, expected: &Value) {
+        let cluster_ip = frontend(port, FrontendKind::ClusterIp).expect("a cluster IP");
+        let at = cluster_ip.address.map(|ip| SocketAddr::new(ip, cluster_ip.port));
+        let recorded_ip = expected["clusterIP"]
+            .as_str()
+            .expect("clusterIP")
+            .parse()
+            .expect("an address");
+        let recorded_port = expected["port"].as_u64().expect("port") as u16;
+        let recorded = Some(SocketAddr::new(recorded_ip, recorded_port));
+        self.compare("clusterIP", format!("{at:?}"), format!("{recorded:?}"));
+        let has_any = !matches!(cluster_ip.target(Origin::Outside), Target::Reject);
+        self.compare("hasAnyEndpoints", has_any, &expected["hasAnyEndpoints"]);
+    }
+}
+
+/// Returns the first frontend of a kind.
+fn frontend(port: &ServicePortPlan, kind: FrontendKind) -> Option<&Frontend> {
+    port.frontends.iter().find(|frontend| frontend.kind == kind)
+}
+
 /// Compares a Service port with the recording and returns the differences.
 fn differences(plan: &Plan, port: &ServicePortPlan, expected: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut compare = |subject: &str, ours: String, theirs: String| {
-        if ours != theirs {
-            found.push(format!("{subject}: {ours}, recorded {theirs}"));
-        }
-    };
-    let cluster = addresses(port, EndpointSet::Cluster);
-    let local = addresses(port, EndpointSet::Local);
-    let reachable: Texts = cluster.union(&local).cloned().collect();
-    for (subject, ours, field) in [
-        ("cluster", cluster, "cluster"),
-        ("local", local, "local"),
-        ("reachable", reachable, "allReachable"),
-    ] {
-        compare(
-            subject,
-            format!("{ours:?}"),
-            format!("{:?}", texts(&expected[field])),
-        );
-    }
-    for (subject, kind) in [
-        ("externalIPs", FrontendKind::ExternalIp),
-        ("loadBalancerIPs", FrontendKind::LoadBalancerIp),
-    ] {
-        let mut ours = ips(port, kind);
-        ours.extend(
-            taken(plan, port)
-                .intersection(&texts(&expected[subject]))
-                .cloned(),
-        );
-        compare(
-            subject,
-            format!("{ours:?}"),
-            format!("{:?}", texts(&expected[subject])),
-        );
-    }
-    let cluster_ip = port
-        .frontends
-        .iter()
-        .find(|frontend| frontend.kind == FrontendKind::ClusterIp)
-        .expect("a cluster IP");
-    let at = cluster_ip.address.map(|ip| SocketAddr::new(ip, cluster_ip.port));
-    let recorded_ip = expected["clusterIP"]
-        .as_str()
-        .expect("clusterIP")
-        .parse()
-        .expect("an address");
-    let recorded_port = expected["port"].as_u64().expect("port") as u16;
-    compare(
-        "clusterIP",
-        format!("{at:?}"),
-        format!("{:?}", Some(SocketAddr::new(recorded_ip, recorded_port))),
-    );
-    let node_port = port
-        .frontends
-        .iter()
-        .find(|frontend| frontend.kind == FrontendKind::NodePort)
-        .map_or(0, |frontend| frontend.port);
-    compare(
-        "nodePort",
-        node_port.to_string(),
-        expected["nodePort"].to_string(),
-    );
+    let mut found = Differences::default();
+    found.compare_endpoints(port, expected);
+    found.compare_addresses(plan, port, expected);
+    found.compare_cluster_ip(port, expected);
+    let node_port = frontend(port, FrontendKind::NodePort).map_or(0, |frontend| frontend.port);
+    found.compare("nodePort", node_port, &expected["nodePort"]);
     let seconds = port.affinity_seconds.unwrap_or(0);
-    compare(
-        "affinitySeconds",
-        seconds.to_string(),
-        expected["affinitySeconds"].to_string(),
-    );
-    if let Some(balancer) = port
-        .frontends
-        .iter()
-        .find(|frontend| frontend.kind == FrontendKind::LoadBalancerIp)
-    {
+    found.compare("affinitySeconds", seconds, &expected["affinitySeconds"]);
+    if let Some(balancer) = frontend(port, FrontendKind::LoadBalancerIp) {
         let ranges: Texts = balancer.source_ranges.iter().map(ToString::to_string).collect();
-        compare(
-            "sourceRanges",
-            format!("{ranges:?}"),
-            format!("{:?}", texts(&expected["sourceRanges"])),
-        );
+        found.compare_texts("sourceRanges", &ranges, &expected["sourceRanges"]);
     }
-    let has_any = !matches!(cluster_ip.target(Origin::Outside), Target::Reject);
-    compare(
-        "hasAnyEndpoints",
-        has_any.to_string(),
-        expected["hasAnyEndpoints"].to_string(),
-    );
-    found
+    found.0
 }
 
 #[test]

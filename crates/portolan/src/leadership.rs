@@ -27,7 +27,7 @@ pub(crate) async fn run<F>(
         return;
     };
     let work_as_leader =
-        |client, is_over: watch::Receiver<bool>| work(client, Box::pin(shutdown::requested(is_over)));
+        |client, is_over: watch::Receiver<bool>| work(client, Box::pin(shutdown::wait_for_request(is_over)));
     let clock = WallClock::system();
     election::run_as_leader(client, settings, clock, is_leader, shutdown, work_as_leader).await;
 }

@@ -21,6 +21,6 @@ pub(crate) async fn signal_received() {
 }
 
 /// Resolves when the channel contains `true` or its sender is dropped.
-pub(crate) async fn requested(mut shutdown: watch::Receiver<bool>) {
+pub(crate) async fn wait_for_request(mut shutdown: watch::Receiver<bool>) {
     drop(shutdown.wait_for(|is_requested| *is_requested).await);
 }

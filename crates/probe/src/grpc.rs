@@ -75,11 +75,11 @@ pub async fn probe(host: &Host, port: u16, service: &str) -> Result<(), GrpcFail
         .header("te", "trailers")
         .header("user-agent", AGENT)
         .body(Full::new(message(service)))
-        .map_err(broken)?;
+        .map_err(exchange_failure)?;
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
-    let (mut sender, connection) = handshake.await.map_err(broken)?;
+    let (mut sender, connection) = handshake.await.map_err(exchange_failure)?;
     let answer = async {
-        let answer = sender.send_request(request).await.map_err(broken)?;
+        let answer = sender.send_request(request).await.map_err(exchange_failure)?;
         let (parts, body) = answer.into_parts();
         let collected = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let collected = collected.map_err(|source| GrpcFailure::Exchange { source })?;
@@ -91,7 +91,7 @@ pub async fn probe(host: &Host, port: u16, service: &str) -> Result<(), GrpcFail
         answer = &mut answer => answer,
         ended = connection => match ended {
             Ok(()) => answer.await,
-            Err(error) => Err(broken(error)),
+            Err(error) => Err(exchange_failure(error)),
         },
     }
 }
@@ -120,14 +120,18 @@ pub(super) fn evaluate(trailers: &HeaderMap, body: &[u8]) -> Result<(), GrpcFail
         Some(0) => {}
         Some(UNIMPLEMENTED) => return Err(GrpcFailure::Unimplemented { message }),
         Some(code) => return Err(GrpcFailure::Status { code, message }),
-        None => return Err(broken("expected the trailer grpc-status, found none")),
+        None => return Err(exchange_failure("expected the trailer grpc-status, found none")),
     }
     let status = match status(body.get(HEAD_BYTES..).unwrap_or_default()) {
         Some(SERVING) => return Ok(()),
         Some(0) => "UNKNOWN",
         Some(2) => "NOT_SERVING",
         Some(3) => "SERVICE_UNKNOWN",
-        _ => return Err(broken("expected a HealthCheckResponse, found another message")),
+        _ => {
+            return Err(exchange_failure(
+                "expected a HealthCheckResponse, found another message",
+            ));
+        }
     };
     Err(GrpcFailure::Unhealthy { status })
 }
@@ -173,6 +177,6 @@ fn put_varint(into: &mut BytesMut, mut value: u64) {
     into.put_u8(value as u8);
 }
 
-fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> GrpcFailure {
+fn exchange_failure(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> GrpcFailure {
     GrpcFailure::Exchange { source: error.into() }
 }

@@ -143,7 +143,7 @@ pub(super) fn url(get: &HttpGet, host: &Host, port: u16) -> Result<Uri, HttpFail
         "http"
     };
     let slash = if get.path.starts_with('/') { "" } else { "/" };
-    let path: String = get.path.chars().map(quoted).collect();
+    let path: String = get.path.chars().map(percent_encode).collect();
     Uri::builder()
         .scheme(scheme)
         .authority(host.with_port(port))
@@ -152,7 +152,7 @@ pub(super) fn url(get: &HttpGet, host: &Host, port: u16) -> Result<Uri, HttpFail
         .map_err(invalid)
 }
 
-fn quoted(character: char) -> String {
+fn percent_encode(character: char) -> String {
     if character.is_ascii_graphic()
         && !matches!(character, '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}')
     {

@@ -9,7 +9,7 @@
 //! - `connections`: connections and flows that the proxy ends, after their endpoint left, its node failed, a maximum age
 //!   or a scale-out. The module deletes their conntrack entries, and resets their peers
 //! - `reports`: faults of Services, Events, metrics, traffic of Services, and the pages `/statusz` and `/flagz`
-//! - `forwarding`: Services and Nodes of two-tier forwarding
+//! - `two_tier_state`: Services and Nodes of two-tier forwarding
 //! - `node`: facts of the Node object, and addresses of this node
 //! - `node_plan`: the plan of a node from a list of objects, for other processes
 //! - `localhost`: TCP node ports on 127.0.0.1, relayed by this process
@@ -40,7 +40,6 @@
 mod config;
 pub mod configuration;
 mod connections;
-mod forwarding;
 mod health;
 mod instance;
 mod leftovers;
@@ -52,6 +51,7 @@ mod reports;
 mod run;
 mod sources;
 mod sysctl;
+mod two_tier_state;
 mod worker;
 
 pub use config::{Config, NodePortSelection, NodePortSelectionError, PodSelection};

@@ -20,8 +20,8 @@ pub(crate) fn ips(node: Option<&Node>, bind_address: IpAddr) -> Vec<IpAddr> {
     ips.extend(Some(bind_address).filter(|ip| !ip.is_unspecified()));
     let addresses = node.map_or(&[][..], |node| &node.status.addresses);
     for kind in ["InternalIP", "ExternalIP"] {
-        let of_kind = addresses.iter().filter(|address| address.kind == kind);
-        for ip in of_kind.filter_map(|address| address.address.parse::<IpAddr>().ok()) {
+        let addresses_of_kind = addresses.iter().filter(|address| address.kind == kind);
+        for ip in addresses_of_kind.filter_map(|address| address.address.parse::<IpAddr>().ok()) {
             if ips.iter().all(|known| known.is_ipv4() != ip.is_ipv4()) {
                 ips.push(ip);
             }
@@ -32,8 +32,8 @@ pub(crate) fn ips(node: Option<&Node>, bind_address: IpAddr) -> Vec<IpAddr> {
 
 /// Returns all internal and external IPs of the Node, and the bind address if it is specified, sorted.
 fn addresses(node: Option<&Node>, bind_address: IpAddr) -> Vec<IpAddr> {
-    let of_node = node.map_or(&[][..], |node| &node.status.addresses);
-    let listed = of_node
+    let status_addresses = node.map_or(&[][..], |node| &node.status.addresses);
+    let listed = status_addresses
         .iter()
         .filter(|address| matches!(address.kind.as_str(), "InternalIP" | "ExternalIP"))
         .filter_map(|address| address.address.parse().ok());
@@ -126,13 +126,13 @@ pub(crate) fn localhost_node_ports(config: &Config, settings: &Settings) -> Rela
 /// belong to Services.
 pub(crate) fn own_addresses() -> Result<Vec<IpAddr>, netlink::route::RouteError> {
     let mut connection = netlink::route::Connection::open()?;
-    let of_services = connection
+    let ipvs_link = connection
         .link(&dataplane::ipvs::LINK.parse()?)?
         .map(|link| link.index);
     let mut own: Vec<IpAddr> = connection
         .addresses()?
         .iter()
-        .filter(|address| Some(address.link) != of_services)
+        .filter(|address| Some(address.link) != ipvs_link)
         .map(|address| address.network.addr())
         .collect();
     own.sort_unstable();

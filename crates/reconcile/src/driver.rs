@@ -123,6 +123,7 @@ where
         }
     }
 
+    /// Starts jobs for keys that are ready, within the limits of the controller and of each tenant.
     fn start_jobs(&mut self) {
         for _ in 0..RECONCILIATIONS_MAX {
             if self.tasks.len() >= R::CONCURRENT_JOBS_MAX {

@@ -110,11 +110,11 @@ pub(crate) fn table(filter: &Filter) -> Batch {
             comment: String::new(),
         };
         batch.set(Change::Add, &set, 0);
-        let of_family = filter
+        let family_addresses = filter
             .nodes
             .iter()
             .filter(|ip| ip.is_ipv4() == (family.field == Field::Ipv4));
-        for address in of_family.take(SOURCES_MAX) {
+        for address in family_addresses.take(SOURCES_MAX) {
             let key = octets(*address);
             batch
                 .elements(Change::Add, family.set, 0)
@@ -127,6 +127,7 @@ pub(crate) fn table(filter: &Filter) -> Batch {
     batch
 }
 
+/// Returns the rule that drops VXLAN packets between addresses that are not those of Nodes.
 fn rule(family: &Family, filter: &Filter, packets: Packets) -> Rule {
     let load = |base, offset, bytes| Expression::Payload {
         base,

@@ -42,7 +42,7 @@ async fn main() -> Result<(), Failure> {
     }
     let directory = tempfile::tempdir_in(&directory)?;
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path(), SqliteOptions::default())?);
-    let (p50, p99) = quantiles(&mut watched(store, WATCHED_PER_SECOND * seconds).await?);
+    let (p50, p99) = quantiles(&mut write_while_watched(store, WATCHED_PER_SECOND * seconds).await?);
     println!("\n{WATCHES} watches, {WATCHED_PER_SECOND} writes/s: from commit called to the last watch");
     println!("{:>8} {:>12} {p50:>12} {p99:>12}", "", "");
     Ok(())
@@ -79,7 +79,7 @@ const WATCHED_PER_SECOND: u64 = 500;
 
 /// Writes at a constant rate while many watches are open. Measures for each write the time until the last watch has
 /// received it.
-async fn watched(store: Arc<dyn Store>, events: u64) -> Result<Vec<Duration>, Failure> {
+async fn write_while_watched(store: Arc<dyn Store>, events: u64) -> Result<Vec<Duration>, Failure> {
     let begin = Instant::now();
     let last_seen: Arc<Vec<AtomicU64>> = Arc::new((0..events).map(|_| AtomicU64::new(0)).collect());
     let start = store.index().revision();

@@ -179,7 +179,7 @@ impl OpenConnections {
         self.0.retain(|(_, task)| !task.is_finished());
         while self.0.len() >= connections_max.max(1) {
             let sources: Vec<IpAddr> = self.0.iter().map(|(source, _)| *source).collect();
-            match displaced(&sources).and_then(|index| self.0.remove(index)) {
+            match displaced_connection(&sources).and_then(|index| self.0.remove(index)) {
                 Some((_, task)) => task.abort(),
                 None => return,
             }
@@ -188,7 +188,7 @@ impl OpenConnections {
 }
 
 /// Returns the index of the connection that a new one displaces: the oldest one of the source with the most.
-fn displaced(sources: &[IpAddr]) -> Option<usize> {
+fn displaced_connection(sources: &[IpAddr]) -> Option<usize> {
     let count = |index: &usize| {
         sources
             .iter()

@@ -95,8 +95,8 @@ impl ArpClient {
     /// Returns the error of the socket.
     pub fn claimants_of(&self, target: Ipv4Addr) -> io::Result<Vec<EthernetAddress>> {
         let claims = self.claims()?.into_iter();
-        let of_target = claims.filter(|(address, _)| *address == target);
-        Ok(of_target.map(|(_, hardware)| hardware).collect())
+        let target_claims = claims.filter(|(address, _)| *address == target);
+        Ok(target_claims.map(|(_, hardware)| hardware).collect())
     }
 
     /// Returns all claims of addresses since the last call.

@@ -129,7 +129,7 @@ pub fn forward(listener: TcpListener, from: &Member, to: SocketAddr) -> Result<(
                         tracing::warn!(%to, "connection closed; {FORWARDED_MAX} are forwarded already");
                         continue;
                     }
-                    if let Err(error) = join(near, to, Arc::clone(&open)) {
+                    if let Err(error) = relay_connections(near, to, Arc::clone(&open)) {
                         tracing::debug!(%error, %to, "connection not forwarded");
                     }
                 }
@@ -157,7 +157,7 @@ pub fn forward(listener: TcpListener, from: &Member, to: SocketAddr) -> Result<(
 
 /// Relays between two connections with a thread per direction. `open` is held, and so counted, until both have
 /// ended.
-fn join(near: TcpStream, to: SocketAddr, open: Arc<()>) -> io::Result<()> {
+fn relay_connections(near: TcpStream, to: SocketAddr, open: Arc<()>) -> io::Result<()> {
     let far = TcpStream::connect_timeout(&to, FORWARD_CONNECT_TIMEOUT)?;
     let (near_reads, far_writes) = (near.try_clone()?, far.try_clone()?);
     thread::Builder::new().spawn(move || copy(near_reads, far_writes))?;

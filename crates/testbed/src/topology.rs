@@ -116,12 +116,12 @@ impl Topology {
             return Err(TopologyError::Nodes { nodes });
         }
         let cluster_cidrs = DualNet {
-            ipv4: net4([10, 244, 0, 0], 16),
-            ipv6: net6([0xfd00, 0x244, 0, 0, 0, 0, 0, 0], 32),
+            ipv4: ipv4_net([10, 244, 0, 0], 16),
+            ipv6: ipv6_net([0xfd00, 0x244, 0, 0, 0, 0, 0, 0], 32),
         };
         let service_cidrs = DualNet {
-            ipv4: net4([10, 96, 0, 0], 16),
-            ipv6: net6([0xfd00, 0x10, 0x96, 0, 0, 0, 0, 0], 112),
+            ipv4: ipv4_net([10, 96, 0, 0], 16),
+            ipv6: ipv6_net([0xfd00, 0x10, 0x96, 0, 0, 0, 0, 0], 112),
         };
         let mut routed = Vec::new();
         routed.extend(service_cidrs.both());
@@ -129,8 +129,8 @@ impl Topology {
         routed.extend(external_networks());
         Ok(Self {
             underlay: DualNet {
-                ipv4: net4([172, 30, 0, 0], 24),
-                ipv6: net6([0xfd00, 0x30, 0, 0, 0, 0, 0, 0], 64),
+                ipv4: ipv4_net([172, 30, 0, 0], 24),
+                ipv6: ipv6_net([0xfd00, 0x30, 0, 0, 0, 0, 0, 0], 64),
             },
             router: underlay_address(1),
             control_plane: MemberPlan {
@@ -181,10 +181,10 @@ impl Topology {
 /// Returns the documentation networks (RFC 5737, RFC 3849) that stand for external and load balancer IPs.
 fn external_networks() -> [IpNet; 4] {
     [
-        net4([203, 0, 113, 0], 24).into(),
-        net4([198, 51, 100, 0], 24).into(),
-        net6([0x2001, 0xdb8, 0x113, 0, 0, 0, 0, 0], 64).into(),
-        net6([0x2001, 0xdb8, 0x51, 0, 0, 0, 0, 0], 64).into(),
+        ipv4_net([203, 0, 113, 0], 24).into(),
+        ipv4_net([198, 51, 100, 0], 24).into(),
+        ipv6_net([0x2001, 0xdb8, 0x113, 0, 0, 0, 0, 0], 64).into(),
+        ipv6_net([0x2001, 0xdb8, 0x51, 0, 0, 0, 0, 0], 64).into(),
     ]
 }
 
@@ -195,8 +195,8 @@ fn node(number: u8) -> NodePlan {
             address: underlay_address(FIRST_NODE + number - 1),
         },
         pods: DualNet {
-            ipv4: net4([10, 244, number, 0], 24),
-            ipv6: net6([0xfd00, 0x244, number.into(), 0, 0, 0, 0, 0], 64),
+            ipv4: ipv4_net([10, 244, number, 0], 24),
+            ipv6: ipv6_net([0xfd00, 0x244, number.into(), 0, 0, 0, 0, 0], 64),
         },
         zone: if number % 2 == 1 { "zone-a" } else { "zone-b" }.to_owned(),
     }
@@ -212,11 +212,11 @@ fn underlay_address(number: u8) -> DualAddress {
     }
 }
 
-fn net4(octets: [u8; 4], prefix_length: u8) -> Ipv4Net {
+fn ipv4_net(octets: [u8; 4], prefix_length: u8) -> Ipv4Net {
     Ipv4Net::new_assert(Ipv4Addr::from(octets), prefix_length)
 }
 
-fn net6(segments: [u16; 8], prefix_length: u8) -> Ipv6Net {
+fn ipv6_net(segments: [u16; 8], prefix_length: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::from(segments), prefix_length)
 }
 

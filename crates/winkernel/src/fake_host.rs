@@ -49,7 +49,7 @@ impl FakeHost {
         match self.refusals.get_mut(call) {
             Some(left) if *left > 0 => {
                 *left -= 1;
-                Err(refused(call, "out of resources"))
+                Err(refused_error(call, "out of resources"))
             }
             _ => Ok(()),
         }
@@ -63,17 +63,17 @@ impl FakeHost {
         };
         let mut others = self.balancers.iter().filter(|other| other.id != balancer.id);
         if others.any(|other| identity(other) == identity(balancer)) {
-            return Err(refused(call, "the object already exists"));
+            return Err(refused_error(call, "the object already exists"));
         }
         let knows = |id: &HnsId| self.endpoints.iter().any(|endpoint| endpoint.id == *id);
         if balancer.endpoints.is_empty() || !balancer.endpoints.iter().all(knows) {
-            return Err(refused(call, "no such endpoint"));
+            return Err(refused_error(call, "no such endpoint"));
         }
         Ok(())
     }
 }
 
-fn refused(call: &'static str, reason: &str) -> HnsError {
+fn refused_error(call: &'static str, reason: &str) -> HnsError {
     HnsError::Refused {
         call,
         code: 0x8007_0005,
@@ -116,7 +116,7 @@ impl HostNetworkService for FakeHost {
     fn delete_endpoint(&mut self, id: &HnsId) -> Result<(), HnsError> {
         self.enter("delete_endpoint")?;
         if self.balancers.iter().any(|of| of.endpoints.contains(id)) {
-            return Err(refused("delete_endpoint", "in use"));
+            return Err(refused_error("delete_endpoint", "in use"));
         }
         self.endpoints.retain(|endpoint| endpoint.id != *id);
         Ok(())

@@ -42,7 +42,7 @@ pub use guid::{Guid, GuidError};
 pub use mac::{MacAddress, MacAddressError};
 pub use member_choice::{Fault, Member};
 pub use network::{HnsNetwork, NetworkKind};
-pub use operations::{Operation, Resolved, operations};
+pub use operations::{Operation, ResolvedLoadBalancer, operations};
 pub use reconcile::{Applied, Failure, ReconcileError, Reconciler};
 pub use service::{HnsError, HostNetworkService};
 pub use settings::{Settings, SettingsError};

@@ -11,7 +11,7 @@ use crate::schema::{BALANCER_IPV6, HnsId, LoadBalancer};
 
 /// A desired load balancer whose endpoints exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedLoadBalancer {
     /// Service.
     pub service: ObjectKey,
     /// Request for HNS, with sorted endpoints and without an identifier.
@@ -28,17 +28,17 @@ pub enum Operation {
         /// Load balancer.
         id: HnsId,
         /// Its desired state.
-        to: Resolved,
+        to: ResolvedLoadBalancer,
     },
     /// Creates a load balancer.
-    Create(Resolved),
+    Create(ResolvedLoadBalancer),
 }
 
 /// Returns the operations that turn `observed` into `desired`: deletions first, because HNS has one load balancer for an
 /// address and port. All observed load balancers belong to the proxy, as for kube-proxy. `written` has the last request
 /// for each load balancer of this process: HNS may return its fields in another form.
 pub fn operations(
-    desired: &BTreeMap<BalancerKey, Resolved>,
+    desired: &BTreeMap<BalancerKey, ResolvedLoadBalancer>,
     observed: &[LoadBalancer],
     written: &HashMap<HnsId, LoadBalancer>,
     can_modify: bool,
@@ -87,13 +87,13 @@ fn key_of(balancer: &LoadBalancer) -> Option<BalancerKey> {
         Some(text) => Some(text.parse().ok()?),
         None => None,
     };
-    let of_flags = if balancer.flags & BALANCER_IPV6 == 0 {
+    let family_by_flags = if balancer.flags & BALANCER_IPV6 == 0 {
         Family::V4
     } else {
         Family::V6
     };
     Some(BalancerKey {
-        family: vip.map_or(of_flags, Family::of),
+        family: vip.map_or(family_by_flags, Family::of),
         vip,
         protocol: mapping.protocol,
         port: mapping.external_port,
@@ -101,7 +101,11 @@ fn key_of(balancer: &LoadBalancer) -> Option<BalancerKey> {
 }
 
 /// Returns true if an observed load balancer with the identity of `desired` needs no change.
-fn is_current(observed: &LoadBalancer, desired: &Resolved, written: &HashMap<HnsId, LoadBalancer>) -> bool {
+fn is_current(
+    observed: &LoadBalancer,
+    desired: &ResolvedLoadBalancer,
+    written: &HashMap<HnsId, LoadBalancer>,
+) -> bool {
     let request = &desired.request;
     let mut endpoints = observed.endpoints.clone();
     endpoints.sort_unstable();

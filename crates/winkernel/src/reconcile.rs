@@ -13,7 +13,7 @@ use crate::endpoints::{EndpointIndex, addresses, is_of_proxy};
 use crate::features::Features;
 use crate::member_choice::{Fault, Member};
 use crate::network::HnsNetwork;
-use crate::operations::{Operation, Resolved, operations};
+use crate::operations::{Operation, ResolvedLoadBalancer, operations};
 use crate::schema::{
     ENDPOINT_REMOTE, Endpoint, HnsId, IpConfiguration, LoadBalancer, POLICY_PROVIDER_ADDRESS, Policy,
     SchemaVersion,
@@ -191,7 +191,12 @@ impl Reconciler {
         }
     }
 
-    fn create(&mut self, host: &mut impl HostNetworkService, to: Resolved, applied: &mut Applied) {
+    fn create(
+        &mut self,
+        host: &mut impl HostNetworkService,
+        to: ResolvedLoadBalancer,
+        applied: &mut Applied,
+    ) {
         match host.create_load_balancer(&to.request) {
             Ok(id) => {
                 applied.created += 1;
@@ -288,7 +293,7 @@ fn resolve(
     desired: &Desired,
     index: &EndpointIndex<'_>,
     created: &HashMap<IpAddr, HnsId>,
-) -> BTreeMap<BalancerKey, Resolved> {
+) -> BTreeMap<BalancerKey, ResolvedLoadBalancer> {
     let id_of = |member: &Member| match member {
         Member::Endpoint(id) => Some(id.clone()),
         Member::Address(address) => {
@@ -302,7 +307,7 @@ fn resolve(
         if !endpoints.is_empty() {
             let service = balancer.service.clone();
             let request = balancer.request(endpoints);
-            resolved.insert(*key, Resolved { service, request });
+            resolved.insert(*key, ResolvedLoadBalancer { service, request });
         }
     }
     resolved

@@ -145,7 +145,7 @@ pub struct WindowsHost;
 impl HostNetworkService for WindowsHost {
     fn version(&mut self) -> Result<HnsVersion, HnsError> {
         const CALL: &str = "HNSCall";
-        let [method, path, object] = ["GET", "/globals/version", ""].map(wide);
+        let [method, path, object] = ["GET", "/globals/version", ""].map(to_utf16);
         let mut response = null_mut();
         // SAFETY: the texts are terminated and outlive the call; `response` is valid for a write.
         let result = unsafe { HNSCall(method.as_ptr(), path.as_ptr(), object.as_ptr(), &mut response) };
@@ -289,13 +289,13 @@ fn read<T: DeserializeOwned>(call: &'static str, text: &str) -> Result<T, HnsErr
 }
 
 /// Returns UTF-16 text with a terminating zero.
-fn wide(text: &str) -> Vec<u16> {
+fn to_utf16(text: &str) -> Vec<u16> {
     text.encode_utf16().chain([0]).collect()
 }
 
 fn wide_json(call: &'static str, value: &impl Serialize) -> Result<Vec<u16>, HnsError> {
     match serde_json::to_string(value) {
-        Ok(text) => Ok(wide(&text)),
+        Ok(text) => Ok(to_utf16(&text)),
         Err(source) => Err(HnsError::Json { call, source }),
     }
 }

@@ -183,7 +183,7 @@ impl TrackedContainer {
         // The first restart is immediate, the next ones have a growing back-off, as upstream.
         let delay = self.back_off.unwrap_or(SignedDuration::ZERO);
         self.back_off = Some(next_back_off(self.back_off));
-        let due = later(terminated.finished_at, delay);
+        let due = time_after(terminated.finished_at, delay);
         self.last = Some(terminated);
         self.wait_to_restart(due, pod);
     }
@@ -203,7 +203,7 @@ impl TrackedContainer {
     pub(super) fn start_failed(&mut self, reason: &'static str, message: String, now: Timestamp) {
         let back_off = next_back_off(self.back_off);
         self.back_off = Some(back_off);
-        self.wait(reason, message, later(now, back_off));
+        self.wait(reason, message, time_after(now, back_off));
     }
 }
 
@@ -214,7 +214,7 @@ fn next_back_off(present: Option<SignedDuration>) -> SignedDuration {
 }
 
 /// Returns the time after `start`. Beyond the range of timestamps, `start` itself.
-fn later(start: Timestamp, delay: SignedDuration) -> Timestamp {
+fn time_after(start: Timestamp, delay: SignedDuration) -> Timestamp {
     start.checked_add(delay).unwrap_or(start)
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn bytes_max(containers: usize) -> usize {
 }
 
 /// Returns the beginning of a text with at most `bytes_max` bytes.
-pub(crate) fn truncated(text: &str, bytes_max: usize) -> &str {
+pub(crate) fn truncate(text: &str, bytes_max: usize) -> &str {
     let end = text.floor_char_boundary(bytes_max);
     text.get(..end).unwrap_or_default()
 }

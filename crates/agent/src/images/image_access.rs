@@ -40,7 +40,7 @@ struct Entries {
 
 /// Successful pull.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pulled<'a> {
+pub(crate) struct SuccessfulPull<'a> {
     /// Digest of the image.
     pub digest: &'a Digest,
     /// Digest of the image that had the name before; `None` without one.
@@ -95,7 +95,7 @@ impl ImageAccess {
         &self,
         namespace: &str,
         reference: &Reference,
-        pulled: Option<Pulled<'_>>,
+        pulled: Option<SuccessfulPull<'_>>,
         present: Option<&BTreeSet<String>>,
     ) {
         let mut entries = self.lock();
@@ -133,7 +133,7 @@ impl ImageAccess {
 }
 
 impl Entries {
-    fn record(&mut self, namespace: &str, pulled: Pulled<'_>) {
+    fn record(&mut self, namespace: &str, pulled: SuccessfulPull<'_>) {
         let digest = pulled.digest.to_string();
         if !pulled.has_credentials && !self.is_incomplete {
             self.namespaces.remove(&digest);

@@ -10,7 +10,7 @@ use counting::SharedValues;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 
-use crate::images::image_access::{ImageAccess, Pulled};
+use crate::images::image_access::{ImageAccess, SuccessfulPull};
 
 #[cfg(test)]
 mod tests;
@@ -223,7 +223,7 @@ impl RecordedPull {
     }
 
     fn finish(&self, before: Option<&Digest>, digest: Option<&Digest>) {
-        let pulled = digest.map(|digest| Pulled {
+        let pulled = digest.map(|digest| SuccessfulPull {
             digest,
             before,
             has_credentials: self.has_credentials,

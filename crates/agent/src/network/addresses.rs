@@ -48,7 +48,7 @@ impl AddressPool {
     /// [`AddressError::Ranges`] unless there is one range for each family at most, with room for a gateway and a Pod.
     pub fn new(ranges: Vec<IpNet>) -> Result<Self, AddressError> {
         let families: BTreeSet<bool> = ranges.iter().map(|range| range.addr().is_ipv6()).collect();
-        let end = ranges.iter().map(end).min().unwrap_or_default();
+        let end = ranges.iter().map(index_end).min().unwrap_or_default();
         if ranges.is_empty() || families.len() != ranges.len() || end <= GATEWAY + 1 {
             return Err(AddressError::Ranges {
                 ranges: range_texts(&ranges),
@@ -103,17 +103,20 @@ impl AddressPool {
 
     fn index_of(&self, addresses: &[IpAddr]) -> Option<u32> {
         let (first, range) = (addresses.first()?, self.ranges.first()?);
-        let index = offset(range, *first)?;
+        let index = offset_of(range, *first)?;
         (index > GATEWAY && index < self.end && self.at(index) == addresses).then_some(index)
     }
 
     fn at(&self, index: u32) -> Vec<IpAddr> {
-        self.ranges.iter().map(|range| nth(range, index)).collect()
+        self.ranges
+            .iter()
+            .map(|range| nth_address(range, index))
+            .collect()
     }
 }
 
 /// Returns the first index beyond a range. The last address of an IPv4 range is its broadcast address.
-fn end(range: &IpNet) -> u32 {
+fn index_end(range: &IpNet) -> u32 {
     let (bits, reserved) = match range {
         IpNet::V4(net) => (32 - net.prefix_len(), 1),
         IpNet::V6(net) => (128 - net.prefix_len(), 0),
@@ -122,14 +125,14 @@ fn end(range: &IpNet) -> u32 {
     (size - reserved).min(INDICES_MAX)
 }
 
-fn nth(range: &IpNet, index: u32) -> IpAddr {
+fn nth_address(range: &IpNet, index: u32) -> IpAddr {
     match range.network() {
         IpAddr::V4(first) => Ipv4Addr::from(u32::from(first).wrapping_add(index)).into(),
         IpAddr::V6(first) => Ipv6Addr::from(u128::from(first).wrapping_add(index.into())).into(),
     }
 }
 
-fn offset(range: &IpNet, address: IpAddr) -> Option<u32> {
+fn offset_of(range: &IpNet, address: IpAddr) -> Option<u32> {
     match (range.network(), address) {
         (IpAddr::V4(first), IpAddr::V4(address)) => u32::from(address).checked_sub(first.into()),
         (IpAddr::V6(first), IpAddr::V6(address)) => {

@@ -70,6 +70,7 @@ pub fn remove() -> Result<bool, SourceValidationError> {
     Ok(nftables.delete_table(TableFamily::Inet, TABLE)?)
 }
 
+/// Returns the transaction that writes the table.
 fn table() -> Batch {
     let mut batch = Batch::new(TABLE, None);
     let table = Table {
@@ -97,12 +98,12 @@ fn table() -> Batch {
                 key: MetaKey::InputGroup,
                 into: FIRST,
             },
-            equal(LINK_GROUP),
+            equal_number(LINK_GROUP),
             Expression::FibInput {
                 address: FibAddress::Source,
                 into: FIRST,
             },
-            equal(0),
+            equal_number(0),
             Expression::Verdict(Verdict::Drop),
         ],
         comment: "a source that is not the Pod's".to_owned(),
@@ -121,7 +122,7 @@ fn protect_loopback() -> Rule {
             load(MetaKey::Family),
             equal_bytes(&[NFPROTO_IPV4]),
             load(MetaKey::InputGroup),
-            equal(LINK_GROUP),
+            equal_number(LINK_GROUP),
             Expression::Payload {
                 base: PayloadBase::Network,
                 offset: IPV4_DESTINATION_OFFSET,
@@ -140,7 +141,7 @@ fn protect_loopback() -> Rule {
     }
 }
 
-fn equal(number: u32) -> Expression {
+fn equal_number(number: u32) -> Expression {
     equal_bytes(&number.to_ne_bytes())
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn known_pod_cidrs(settings: &Settings, state: &StateDirectory) -> Ve
 }
 
 /// Joins values with commas, as flags have them.
-fn joined<T: ToString>(values: &[T]) -> String {
+fn join_with_commas<T: ToString>(values: &[T]) -> String {
     let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
     texts.join(",")
 }
@@ -38,8 +38,8 @@ pub(crate) async fn register(
     let pod_cidrs = node::wait_for_pod_cidrs(client, &settings.node_name).await;
     tracing::info!(
         node = settings.node_name,
-        pod_cidrs = joined(&pod_cidrs),
-        addresses = joined(host_ips),
+        pod_cidrs = join_with_commas(&pod_cidrs),
+        addresses = join_with_commas(host_ips),
         "Node registered"
     );
     if let Err(error) = state.write_pod_cidrs(&pod_cidrs) {

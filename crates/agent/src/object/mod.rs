@@ -60,8 +60,8 @@ impl Pod {
 
     /// Returns the grace period. That of the deletion takes precedence over that of the spec.
     pub fn grace(&self) -> Duration {
-        let of_deletion = self.metadata.deletion_grace_period_seconds;
-        of_deletion.map_or_else(|| self.spec.termination_grace(), signed_grace)
+        let deletion_grace = self.metadata.deletion_grace_period_seconds;
+        deletion_grace.map_or_else(|| self.spec.termination_grace(), signed_grace)
     }
 
     /// Returns the host name (KDN-05): `spec.hostnameOverride`, `spec.hostname`, or the name of the Pod.

@@ -180,6 +180,7 @@ impl SyncLoop {
         }
     }
 
+    /// Passes a Pod of the API to its worker, or starts a worker. Rejects a new Pod that this node cannot run.
     async fn handle_pod(&mut self, pod: Pod) {
         // A server without the field selector must not make two nodes run the same Pod.
         if pod.spec.node_name != self.context.settings.node_name {
@@ -293,8 +294,7 @@ impl SyncLoop {
     /// Fails a Pod that this node does not admit (kubelet's `rejectPod`).
     async fn reject(&self, key: &ObjectKey, pod: &Pod, reason: &str, message: &str) {
         let path = format!("{}/status", pod_api::path(key));
-        let body =
-            json!({"metadata": {"uid": pod.metadata.uid}, "status": status::rejected(reason, message)});
+        let body = json!({"metadata": {"uid": pod.metadata.uid}, "status": status::rejected_status(reason, message)});
         let client = &self.context.client;
         let patched = client
             .request(Method::PATCH, &path, STRATEGIC_PATCH, Some(&body))

@@ -96,7 +96,7 @@ impl Session {
                 has_input,
                 has_terminal,
                 has_error,
-            } => attached(descriptors, has_input, has_terminal, has_error),
+            } => attached_streams(descriptors, has_input, has_terminal, has_error),
             _ if has_terminal => terminal(descriptors).map(SessionStreams::Terminal),
             _ => pipes(descriptors),
         };
@@ -187,7 +187,7 @@ fn pipes(descriptors: Vec<OwnedFd>) -> io::Result<SessionStreams> {
     })
 }
 
-fn attached(
+fn attached_streams(
     mut descriptors: Vec<OwnedFd>,
     has_input: bool,
     has_terminal: bool,

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use super::attachments::{ContainerInput, ContainerStreams};
 use super::container_log::OutputStream;
-use super::launch::{Launched, SharedNamespaces, Streams, launch_with_streams};
+use super::launch::{LaunchedProgram, SharedNamespaces, Streams, launch_with_streams};
 use super::pod_directory::OpenPodDirectory;
 use super::protocol::Program;
 use super::session::Input;
@@ -16,7 +16,7 @@ use super::session::Input;
 const TERMINAL_TYPE: &str = "xterm";
 
 /// Container that was started.
-pub(super) struct Started {
+pub(super) struct StartedContainer {
     /// First process of the container.
     pub(super) pid: i32,
     pub(super) streams: ContainerStreams,
@@ -33,7 +33,7 @@ pub(super) fn start(
     program: &mut Program,
     target: Option<i32>,
     directory: &OpenPodDirectory,
-) -> io::Result<Started> {
+) -> io::Result<StartedContainer> {
     let requested = program.streams;
     if requested.has_terminal {
         set_terminal_type(program);
@@ -56,7 +56,7 @@ pub(super) fn start(
         directory,
         Streams { input, output, error },
     )?;
-    let Launched {
+    let LaunchedProgram {
         pid,
         input: end,
         account,
@@ -80,7 +80,7 @@ pub(super) fn start(
             is_for_one: requested.is_input_for_one,
         },
     };
-    Ok(Started {
+    Ok(StartedContainer {
         pid,
         streams: ContainerStreams::new(input),
         ends,

@@ -14,13 +14,13 @@ static BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Writes an error as long as the log has room.
 pub(super) fn log_error(error: Arguments<'_>) {
-    if let Some(line) = bounded(&BYTES, &format!("sandbox: {error}")) {
+    if let Some(line) = line_within_limit(&BYTES, &format!("sandbox: {error}")) {
         eprintln!("{line}");
     }
 }
 
 /// Returns the line to write in place of `line`, if any.
-fn bounded<'a>(written: &AtomicUsize, line: &'a str) -> Option<&'a str> {
+fn line_within_limit<'a>(written: &AtomicUsize, line: &'a str) -> Option<&'a str> {
     let before = written.fetch_add(line.len() + 1, Ordering::Relaxed);
     match before + line.len() < BYTES_MAX {
         true => Some(line),

@@ -112,7 +112,7 @@ fn resolve(root: &ImageRoot, confinement: &Confinement, passwd: &str, group: &st
     let user = match (&entry, id) {
         (_, Some(id)) => id,
         (Some(entry), None) => entry.user,
-        (None, None) => return Err(missing("user", user_name, "passwd")),
+        (None, None) => return Err(missing_entry("user", user_name, "passwd")),
     };
     let groups = || group.lines().filter_map(group_entry);
     let image_group = match group_name {
@@ -122,7 +122,7 @@ fn resolve(root: &ImageRoot, confinement: &Confinement, passwd: &str, group: &st
         ) {
             (Some(id), _) => Some(id),
             (None, Some(entry)) => Some(entry.group),
-            (None, None) => return Err(missing("group", name, "group")),
+            (None, None) => return Err(missing_entry("group", name, "group")),
         },
         None => entry.as_ref().map(|entry| entry.group),
     };
@@ -170,7 +170,7 @@ fn parse_id(text: &str) -> Option<u32> {
     text.parse::<u32>().ok().filter(|id| *id <= ID_MAX)
 }
 
-fn missing(kind: &str, name: &str, file: &str) -> io::Error {
+fn missing_entry(kind: &str, name: &str, file: &str) -> io::Error {
     let message = format!("unable to find {kind} {name}: no matching entries in {file} file of the image");
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }

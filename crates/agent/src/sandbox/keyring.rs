@@ -42,7 +42,7 @@ pub(super) fn join_for(confinement: &Confinement) -> io::Result<()> {
             .capabilities
             .map_or(CapabilityBits::ALL, CapabilityBits);
         let has_no_keys = || !Path::new(KEYS).exists();
-        without_keyring(
+        handle_missing_keyring(
             &error,
             confinement.seccomp.denies(bits, "keyctl") || has_no_keys(),
         )
@@ -50,7 +50,7 @@ pub(super) fn join_for(confinement: &Confinement) -> io::Result<()> {
 }
 
 /// Handles a kernel that refuses the call. `has_no_access` is true for a container that cannot use keys.
-fn without_keyring(error: &io::Error, has_no_access: bool) -> io::Result<()> {
+fn handle_missing_keyring(error: &io::Error, has_no_access: bool) -> io::Result<()> {
     let remedy = match Errno::from_io_error(error) {
         Some(Errno::NOSYS | Errno::PERM) if has_no_access => return Ok(()),
         Some(Errno::NOSYS | Errno::PERM) => {

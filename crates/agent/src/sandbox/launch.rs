@@ -96,7 +96,7 @@ pub(super) struct Streams {
 }
 
 /// Started program.
-pub(super) struct Launched {
+pub(super) struct LaunchedProgram {
     pub pid: i32,
     /// Other end of the standard input or of the terminal, if any.
     pub input: Option<OwnedFd>,
@@ -133,7 +133,7 @@ pub(super) fn launch(
     shared_namespaces: SharedNamespaces,
     directory: &OpenPodDirectory,
     output: io::PipeWriter,
-) -> io::Result<Launched> {
+) -> io::Result<LaunchedProgram> {
     let streams = Streams {
         input: Input::Null,
         output: output.try_clone()?.into(),
@@ -151,7 +151,7 @@ pub(super) fn launch_with_streams(
     shared_namespaces: SharedNamespaces,
     directory: &OpenPodDirectory,
     streams: Streams,
-) -> io::Result<Launched> {
+) -> io::Result<LaunchedProgram> {
     if program.command.is_empty() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -193,7 +193,7 @@ pub(super) fn launch_with_streams(
         Ok((Report { account: None, .. }, _)) if launch.finds_account() => {
             Err(io::Error::other("the process ended before its program started"))
         }
-        Ok((Report { account, .. }, mut descriptors)) => Ok(Launched {
+        Ok((Report { account, .. }, mut descriptors)) => Ok(LaunchedProgram {
             pid,
             input: descriptors.pop(),
             account,
@@ -237,8 +237,8 @@ fn execute_request() -> io::Result<()> {
 
 /// Confines this process and executes the program.
 fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::convert::Infallible> {
-    // This process becomes as unprivileged as the processes of the container, and can have the user ID of the host's root
-    // in the user namespace of the Pod. Those processes must not read or trace it. `execve` ends the protection.
+    // This process gets the privileges of the processes of the container. In the user namespace of the Pod, it can have
+    // the user ID of the host's root. Those processes must not read or trace it. `execve` ends the protection.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let pod_directory = OpenPodDirectory::inherit(&launch.directory)?;
     let program = &launch.program;

@@ -40,7 +40,7 @@ pub(crate) fn set_attributes(mount: BorrowedFd<'_>, set: u64, clear: u64, flags:
         propagation: 0,
         userns_fd: 0,
     };
-    change(mount, &attributes, flags)
+    change_attributes(mount, &attributes, flags)
 }
 
 /// Makes a mount and all mounts below it ID-mapped by a user namespace. The mount must be detached.
@@ -55,10 +55,10 @@ pub(crate) fn set_id_map(mount: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> io
         propagation: 0,
         userns_fd: descriptor,
     };
-    change(mount, &attributes, libc::AT_RECURSIVE)
+    change_attributes(mount, &attributes, libc::AT_RECURSIVE)
 }
 
-fn change(mount: BorrowedFd<'_>, attributes: &libc::mount_attr, flags: i32) -> io::Result<()> {
+fn change_attributes(mount: BorrowedFd<'_>, attributes: &libc::mount_attr, flags: i32) -> io::Result<()> {
     // SAFETY: the path and the structure, with its size, live through the call; the kernel writes to neither.
     let result = unsafe {
         libc::syscall(

@@ -36,7 +36,7 @@ pub(super) fn prepare(settings: &Settings) -> io::Result<()> {
         .map_err(|errno| with_context("making the mounts private", &errno.into()))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     if let Err(errno) = mount("proc", "/proc", "proc", flags, None) {
-        without_proc(&errno.into(), settings.shares_processes)?;
+        handle_missing_proc(&errno.into(), settings.shares_processes)?;
     }
     if let Err(error) = mount_sys(flags) {
         log_error(format_args!("mounting /sys: {error}"));
@@ -54,7 +54,7 @@ pub(super) fn prepare(settings: &Settings) -> io::Result<()> {
 ///
 /// # Errors
 /// The error of the mount with the usual remedy, for all other Pods.
-fn without_proc(error: &io::Error, shares_processes: bool) -> io::Result<()> {
+fn handle_missing_proc(error: &io::Error, shares_processes: bool) -> io::Result<()> {
     if shares_processes {
         log_error(format_args!("mounting /proc: {error}"));
         return Ok(());
@@ -88,8 +88,8 @@ fn mount_sys(flags: MountFlags) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns true if the path is missing, or if the only user of the Pod has no access to it: an agent without privileges can
-/// have another user's `HOME`.
+/// Returns true if the path is missing, or if the only user of the Pod has no access to it. An agent without privileges
+/// can have another user's `HOME`.
 fn is_unreachable(error: &io::Error, users: &IdMap) -> bool {
     match error.kind() {
         io::ErrorKind::NotFound => true,

@@ -16,13 +16,13 @@ use jiff::Timestamp;
 use super::attachments::ContainerStreams;
 use super::container_log::{LOG_BYTES_MAX, LogWriter};
 use super::container_output::ContainerOutput;
-use super::container_start::{Started, set_terminal_type, start};
+use super::container_start::{StartedContainer, set_terminal_type, start};
 use super::error_log::log_error;
 use super::exec_output;
 use super::launch::{SharedNamespaces, Streams, launch, launch_with_streams};
 use super::pod_directory::OpenPodDirectory;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
-use super::session::{Input, SessionMessage, borrowed};
+use super::session::{Input, SessionMessage, borrow_all};
 
 /// Added to the number of the signal that killed a process, as in shells.
 const SIGNAL_BASE: i32 = 128;
@@ -133,7 +133,7 @@ impl Processes {
             pid.ok_or_else(|| io::Error::other(format!("unable to find target container {target:?}")))
         });
         let target = target.transpose()?;
-        let Started { pid, streams, ends } = start(&mut program, target, &self.directory)?;
+        let StartedContainer { pid, streams, ends } = start(&mut program, target, &self.directory)?;
         let started_at = Timestamp::now();
         let role = Role::Container(name.to_owned());
         shared.processes.insert(pid, Process { role, started_at });
@@ -269,7 +269,7 @@ impl Processes {
         };
         shared.processes.insert(launched.pid, process);
         // With the lock: the exit must not be sent first.
-        let sent = SessionMessage::Started.send(agent, &borrowed(&ends));
+        let sent = SessionMessage::Started.send(agent, &borrow_all(&ends));
         if let Err(error) = sent {
             log_error(format_args!("session: {error}"));
         }

@@ -64,7 +64,7 @@ fn handle(request: Request, processes: &Processes) -> io::Result<()> {
             // On a separate thread, because the next request must not wait for it.
             let execute = move || {
                 let outcome = processes.execute(&container, command, Duration::from_millis(timeout_ms));
-                let outcome = outcome.unwrap_or_else(failed);
+                let outcome = outcome.unwrap_or_else(failed_outcome);
                 processes.send(&Message::Answer { id, outcome });
             };
             return thread::Builder::new()
@@ -73,12 +73,12 @@ fn handle(request: Request, processes: &Processes) -> io::Result<()> {
                 .map(drop);
         }
     };
-    let outcome = result.map_or_else(failed, |()| Outcome::Done);
+    let outcome = result.map_or_else(failed_outcome, |()| Outcome::Done);
     processes.send(&Message::Answer { id, outcome });
     Ok(())
 }
 
-fn failed(error: io::Error) -> Outcome {
+fn failed_outcome(error: io::Error) -> Outcome {
     Outcome::Failed {
         message: error.to_string(),
     }

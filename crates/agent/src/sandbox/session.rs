@@ -50,8 +50,9 @@ pub enum SessionMessage {
     /// The request is done; descriptors come with the message: the terminal, or standard input (if any), output and
     /// error, or the namespace.
     Started,
-    /// The client is attached. The descriptors are the controlling side of the terminal or the end of the standard input,
-    /// if any; the end of a pipe with the output; and, with `has_error`, that of a pipe with the standard error.
+    /// The client is attached. The first descriptor is the controlling side of the terminal or the end of the standard
+    /// input, if any. The end of a pipe with the output follows, and with `has_error` that of a pipe with the standard
+    /// error.
     Attached {
         /// True if the first descriptor takes standard input.
         has_input: bool,
@@ -98,6 +99,6 @@ pub(super) enum Input {
 }
 
 /// Ends of the streams of a command, in the order of [`SessionMessage::Started`].
-pub(super) fn borrowed(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+pub(super) fn borrow_all(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     descriptors.iter().map(AsFd::as_fd).collect()
 }

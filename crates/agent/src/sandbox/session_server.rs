@@ -57,6 +57,7 @@ fn start_connection(stream: UnixStream, processes: &Processes, open: &Arc<Atomic
     started.map(drop)
 }
 
+/// Serves one request of the agent, with file descriptors in the response.
 fn serve_connection(stream: &UnixStream, processes: &Processes) -> io::Result<()> {
     stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
     let (line, _descriptors) = descriptors::receive(stream)?;
@@ -76,7 +77,7 @@ fn serve_connection(stream: &UnixStream, processes: &Processes) -> io::Result<()
                 streams.detach(session);
                 ended
             }
-            Err(error) => fail(stream, &error),
+            Err(error) => send_failure(stream, &error),
         },
         SessionRequest::Execute {
             container,
@@ -95,13 +96,13 @@ fn serve_connection(stream: &UnixStream, processes: &Processes) -> io::Result<()
                     processes.kill_session(session);
                     Ok(())
                 }
-                Err(error) => fail(stream, &error),
+                Err(error) => send_failure(stream, &error),
             }
         }
     }
 }
 
-fn fail(stream: &UnixStream, error: &io::Error) -> io::Result<()> {
+fn send_failure(stream: &UnixStream, error: &io::Error) -> io::Result<()> {
     let message = error.to_string();
     SessionMessage::Failed { message }.send(stream, &[])
 }

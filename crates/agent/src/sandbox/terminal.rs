@@ -78,8 +78,8 @@ fn open_pair(user: Option<u32>) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((controller, terminal))
 }
 
-/// Opens a multiplexer. This process still has all privileges: a link of the container through `/proc` to the files of a
-/// process, such as the sandbox, must not lead to the terminals of the node.
+/// Opens a multiplexer. This process still has all privileges. A link of the container through `/proc` could otherwise
+/// lead to the terminals of the node.
 fn open_multiplexer(path: &str) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::error::VolumeError;
-use super::payload::{Objects, Tokens, referenced};
+use super::payload::{Objects, Tokens, referenced_sources};
 use crate::containers::environment::{SourceKind, Variables};
 use crate::object::{Pod, Projection, TokenSource};
 
@@ -53,7 +53,7 @@ impl FetchedSources {
         pod: &Pod,
         projections: &[Projection],
     ) -> Result<(), VolumeError> {
-        for (kind, name) in projections.iter().flat_map(referenced) {
+        for (kind, name) in projections.iter().flat_map(referenced_sources) {
             let key = (kind, name.to_owned());
             match read(client, &pod.metadata.namespace, kind, name).await {
                 Ok(content) => drop(self.objects.insert(key, content)),

@@ -54,7 +54,7 @@ pub fn projections(volume: &Volume) -> Option<(Vec<Projection>, u32)> {
 }
 
 /// Returns the ConfigMaps and Secrets of a projection.
-pub fn referenced(projection: &Projection) -> impl Iterator<Item = (SourceKind, &str)> {
+pub fn referenced_sources(projection: &Projection) -> impl Iterator<Item = (SourceKind, &str)> {
     let config_map = projection.config_map.iter();
     let config_map = config_map.map(|source| (SourceKind::ConfigMap, source.name.as_str()));
     let secret = projection.secret.iter();

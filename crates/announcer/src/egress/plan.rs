@@ -272,15 +272,15 @@ impl EgressPlan {
         objects: &EgressObjects,
         kernel_error: Option<&str>,
     ) -> BTreeMap<ObjectKey, ServiceEgress> {
-        let of_service = |key: &ObjectKey| {
-            let of_kernel = kernel_error.map(|error| EgressFault::Kernel(error.to_owned()));
-            match of_kernel.or_else(|| self.faults.get(key).cloned()) {
+        let faults_of_service = |key: &ObjectKey| {
+            let kernel_fault = kernel_error.map(|error| EgressFault::Kernel(error.to_owned()));
+            match kernel_fault.or_else(|| self.faults.get(key).cloned()) {
                 Some(fault) => ServiceEgress::Fault(fault),
                 None => ServiceEgress::Applied(self.translated.get(key).cloned().unwrap_or_default()),
             }
         };
         let keys = objects.services().map(|(key, _)| key);
-        keys.map(|key| (key.clone(), of_service(key))).collect()
+        keys.map(|key| (key.clone(), faults_of_service(key))).collect()
     }
 }
 
@@ -334,14 +334,14 @@ fn inside(objects: &EgressObjects, balanced: impl Iterator<Item = IpAddr>) -> BT
         v6(0xfe80, 10),
         v6(0xff00, 8),
     ];
-    let of_nodes = objects.nodes().values().flat_map(|node| {
+    let node_destinations = objects.nodes().values().flat_map(|node| {
         let addresses = node.addresses.iter().map(|address| IpNet::from(*address));
         node.pod_ranges.iter().copied().chain(addresses)
     });
     unforwarded
         .into_iter()
         .flatten()
-        .chain(of_nodes)
+        .chain(node_destinations)
         .chain(balanced.map(IpNet::from))
         .collect()
 }

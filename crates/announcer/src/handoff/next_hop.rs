@@ -71,10 +71,10 @@ pub(crate) fn find(
     is_used: impl Fn(LinkIndex) -> bool,
 ) -> Option<NextHop> {
     let usable = || own.iter().filter(|own| is_usable(own) && is_used(own.link));
-    let of_family = link_addresses
+    let family_addresses = link_addresses
         .iter()
         .filter(|other| other.address.is_ipv4() == address.is_ipv4());
-    of_family.copied().find_map(|other| {
+    family_addresses.copied().find_map(|other| {
         let gateway = other.address;
         let mut on_link =
             usable().filter(|own| own.network.contains(&gateway) && own.network.addr() != gateway);

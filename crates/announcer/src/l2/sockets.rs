@@ -149,8 +149,8 @@ impl LinkSockets {
     /// `kube-ipvs0`.
     pub(crate) fn host_addresses(&self) -> BTreeSet<IpAddr> {
         let addresses = self.addresses.iter();
-        let of_network = addresses.filter(|address| self.network.contains(&address.link));
-        of_network.map(|address| address.network.addr()).collect()
+        let link_addresses = addresses.filter(|address| self.network.contains(&address.link));
+        link_addresses.map(|address| address.network.addr()).collect()
     }
 
     /// Returns the default gateways of this node.

@@ -86,10 +86,10 @@ impl ConntrackFlusher {
             return;
         }
         let flushes = std::mem::take(&mut self.queued);
-        let of_open = flushes
+        let open_flushes = flushes
             .iter()
             .filter(|(_, flush)| **flush != ConntrackFlush::Closed);
-        let two_tier: BTreeSet<IpAddr> = of_open
+        let two_tier: BTreeSet<IpAddr> = open_flushes
             .map(|(address, _)| *address)
             .filter(|address| requests_two_tier(*address))
             .collect();

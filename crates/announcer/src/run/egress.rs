@@ -136,9 +136,9 @@ impl EgressControl {
             Vec::new()
         };
         let route = |node: &NodeName, address: IpAddr| {
-            let of_pods = objects.nodes().get(node);
-            let of_pods = of_pods.and_then(|node| route_to_pods(&routes, node, address.is_ipv4()));
-            of_pods.or_else(|| {
+            let pod_route = objects.nodes().get(node);
+            let pod_route = pod_route.and_then(|node| route_to_pods(&routes, node, address.is_ipv4()));
+            pod_route.or_else(|| {
                 let (links, theirs) = (desired.links(address), cluster.election.link_addresses_of(node));
                 let hop = cluster.sockets.next_hop(address, &links, theirs)?;
                 Some(Action::ViaOnLink {

@@ -83,11 +83,11 @@ fn copies_do_not_revive_a_node_that_returns_to_the_list() {
         let kept: Vec<_> = {
             let attacker = cluster.attacker.take().expect("an attacker");
             let source = cluster.hosts[2].address;
-            let of_node = attacker
+            let node_datagrams = attacker
                 .recorded
                 .into_iter()
                 .filter(|datagram| datagram.from == source);
-            of_node.collect()
+            node_datagrams.collect()
         };
         cluster.nodes.remove(&name);
         cluster.set_nodes();

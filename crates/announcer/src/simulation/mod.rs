@@ -644,8 +644,8 @@ impl Cluster {
     }
 
     fn send(&mut self, from: usize, address: SocketAddr, bytes: Vec<u8>) {
-        let of_address = |host: &Host| host.address == address;
-        let Some(to) = self.hosts.iter().position(of_address) else {
+        let has_address = |host: &Host| host.address == address;
+        let Some(to) = self.hosts.iter().position(has_address) else {
             return;
         };
         let source = self.hosts[from].address;

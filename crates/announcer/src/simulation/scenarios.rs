@@ -252,11 +252,11 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
             cluster.run(Duration::from_secs(15));
             assert_owned(&cluster);
             assert_eq!(cluster.owners(address(0)), [first]);
-            let of_first = cluster.flushes.iter().filter(|(node, ..)| *node == first);
-            let of_first: Vec<ConntrackFlush> = of_first.map(|(.., flush)| *flush).collect();
+            let first_flushes = cluster.flushes.iter().filter(|(node, ..)| *node == first);
+            let first_flushes: Vec<ConntrackFlush> = first_flushes.map(|(.., flush)| *flush).collect();
             assert!(
-                of_first.len() == 1 && is_expected(of_first[0]),
-                "{subject}, seed {seed}: {of_first:?}"
+                first_flushes.len() == 1 && is_expected(first_flushes[0]),
+                "{subject}, seed {seed}: {first_flushes:?}"
             );
         }
     }

@@ -66,7 +66,7 @@ pub struct SecretName {
 }
 
 /// Returns the Secrets that the annotations of a Service name. Values that cannot be parsed are skipped.
-pub fn named_by<'a>(annotations: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<SecretName> {
+pub fn named_secrets<'a>(annotations: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<SecretName> {
     let lists = annotations.filter_map(|(key, value)| {
         let (_, form) = ANNOTATIONS.iter().find(|(name, _)| *name == key)?;
         match form {

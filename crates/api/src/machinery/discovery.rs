@@ -77,13 +77,13 @@ pub fn resource_list(group: &str, version: &str) -> Option<Value> {
 
 /// Returns the aggregated form of `/api`.
 pub fn aggregated_core() -> Value {
-    aggregated(vec![aggregated_group("", &["v1"])])
+    aggregated_list(vec![aggregated_group("", &["v1"])])
 }
 
 /// Returns the aggregated form of `/apis`.
 pub fn aggregated_groups() -> Value {
     let groups = groups();
-    aggregated(
+    aggregated_list(
         groups
             .iter()
             .map(|(name, versions)| aggregated_group(name, versions))
@@ -154,7 +154,7 @@ fn add_aliases(resource: &mut Value, kind: &Kind) {
     }
 }
 
-fn aggregated(groups: Vec<Value>) -> Value {
+fn aggregated_list(groups: Vec<Value>) -> Value {
     json!({
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",

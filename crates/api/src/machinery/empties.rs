@@ -8,12 +8,12 @@ use super::schema::{Shape, schema};
 /// something by their presence, for example `emptyDir: {}`. Fields named in `kept` are kept: upstream serializes them.
 pub(crate) fn omit_empty_collections(tree: &mut Value, definition: &str, kept: &[&str]) {
     if let Some(shape) = schema().shape(definition) {
-        omit(tree, &shape, kept);
+        omit_in(tree, &shape, kept);
     }
 }
 
 /// The depth of the recursion is that of the body, which the parser limits.
-fn omit(value: &mut Value, shape: &Shape, kept: &[&str]) {
+fn omit_in(value: &mut Value, shape: &Shape, kept: &[&str]) {
     match (shape, value) {
         (Shape::Object(id), Value::Object(fields)) => {
             let definition = schema().get(*id);
@@ -21,18 +21,18 @@ fn omit(value: &mut Value, shape: &Shape, kept: &[&str]) {
                 let Some(field) = definition.field(name) else {
                     return true;
                 };
-                omit(value, &field.shape, kept);
+                omit_in(value, &field.shape, kept);
                 !is_empty_collection(value, &field.shape) || kept.contains(&name.as_str())
             });
         }
         (Shape::List(inner), Value::Array(items)) => {
             for item in items {
-                omit(item, inner, kept);
+                omit_in(item, inner, kept);
             }
         }
         (Shape::Map(inner), Value::Object(entries)) => {
             for value in entries.values_mut() {
-                omit(value, inner, kept);
+                omit_in(value, inner, kept);
             }
         }
         _ => {}

@@ -106,7 +106,7 @@ impl FieldError {
         Self::of(
             Reason::Invalid,
             path,
-            format!("Invalid value: {}: {detail}", shown(&value)),
+            format!("Invalid value: {}: {detail}", format_value(&value)),
         )
     }
 
@@ -128,7 +128,7 @@ impl FieldError {
     /// Returns the error of a value outside of the set `allowed`, which the message lists.
     pub fn not_supported(path: &Path, value: impl Into<Value>, allowed: &[&str]) -> Self {
         let list: Vec<String> = allowed.iter().map(|value| format!("\"{value}\"")).collect();
-        let value = shown(&value.into());
+        let value = format_value(&value.into());
         Self::of(
             Reason::NotSupported,
             path,
@@ -144,7 +144,7 @@ impl FieldError {
         Self::of(
             Reason::Duplicate,
             path,
-            format!("Duplicate value: {}", shown(&value.into())),
+            format!("Duplicate value: {}", format_value(&value.into())),
         )
     }
 
@@ -153,7 +153,7 @@ impl FieldError {
         Self::of(
             Reason::NotFound,
             path,
-            format!("Not found: {}", shown(&value.into())),
+            format!("Not found: {}", format_value(&value.into())),
         )
     }
 
@@ -208,7 +208,7 @@ fn with_detail(subject: &str, detail: impl fmt::Display) -> String {
 }
 
 /// Formats a value for a message. Long values are cut, so that the message stays readable.
-fn shown(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     const SHOWN_CHARACTERS_MAX: usize = 300;
     let text = value.to_string();
     match text.char_indices().nth(SHOWN_CHARACTERS_MAX) {

@@ -72,7 +72,7 @@ pub struct LegacyIp {
 pub fn parse_legacy(value: &str) -> Option<LegacyIp> {
     match value.parse::<IpAddr>() {
         Ok(address) => {
-            let plain = unmapped(address);
+            let plain = to_ipv4_if_mapped(address);
             Some(LegacyIp {
                 address: plain,
                 is_strict: plain == address,
@@ -81,7 +81,7 @@ pub fn parse_legacy(value: &str) -> Option<LegacyIp> {
         Err(_) => {
             let address = without_leading_zeros(value)?.parse::<IpAddr>().ok()?;
             Some(LegacyIp {
-                address: unmapped(address),
+                address: to_ipv4_if_mapped(address),
                 is_strict: false,
             })
         }
@@ -201,7 +201,7 @@ pub fn parse_legacy_cidr(value: &str) -> Option<LegacyCidr> {
         Ok(parsed) => (parsed, true),
         Err(_) => (without_leading_zeros(address)?.parse().ok()?, false),
     };
-    let is_mapped = unmapped(parsed) != parsed;
+    let is_mapped = to_ipv4_if_mapped(parsed) != parsed;
     let net = match parsed {
         IpAddr::V6(v6) if is_mapped && (96..=128).contains(&bits) => {
             IpNet::new(IpAddr::V4(low_bits(v6)), bits - 96).ok()?
@@ -300,7 +300,7 @@ pub fn cidr_warnings(path: &Path, value: &str) -> Vec<String> {
     warnings
 }
 
-fn unmapped(address: IpAddr) -> IpAddr {
+fn to_ipv4_if_mapped(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),
         IpAddr::V4(_) => address,

@@ -195,8 +195,8 @@ pub fn config_key(value: &str) -> Vec<String> {
     faults
 }
 
-/// Checks a name that is one segment of a URL path. Unlike upstream, it has a bound: no request could contain a longer name,
-/// nor the token of a list whose page ends with such an object.
+/// Checks a name that is one segment of a URL path. Unlike upstream, it has a bound. No request could contain a longer
+/// name, nor the token of a list whose page ends with such an object.
 pub fn path_segment(value: &str) -> Vec<String> {
     if value == "." || value == ".." {
         return vec![format!("may not be '{value}'")];

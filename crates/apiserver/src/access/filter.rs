@@ -36,7 +36,7 @@ pub(crate) struct AccessRequest<'r> {
 }
 
 /// Identity and limits of an admitted request.
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedRequest {
     /// User in whose name the request is made.
     pub(crate) requester: Arc<Identity>,
     /// True if the client is authenticated.
@@ -56,7 +56,7 @@ impl AccessFilter {
         &self,
         request: &AccessRequest<'_>,
         connection: Option<&Arc<Identity>>,
-    ) -> Result<Admitted, Failure> {
+    ) -> Result<AdmittedRequest, Failure> {
         let authenticated = self
             .authenticator
             .authenticate(request.headers, connection, request.source)
@@ -68,7 +68,7 @@ impl AccessFilter {
             // Probes of health and version have no credentials.
             if is_health {
                 record_received(request, &authenticated)?;
-                return Ok(Admitted {
+                return Ok(AdmittedRequest {
                     requester: authenticated,
                     is_authenticated,
                     is_by_certificate: false,
@@ -90,7 +90,7 @@ impl AccessFilter {
             audit_context.record_impersonation(&requester);
         }
         self.authorize(request, &requester)?;
-        Ok(Admitted {
+        Ok(AdmittedRequest {
             requester,
             is_authenticated,
             is_by_certificate,

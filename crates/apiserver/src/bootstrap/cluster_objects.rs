@@ -148,7 +148,7 @@ impl ClusterObjects {
 
     async fn ensure_service_cidr(&self, resources: &Resources) -> Result<(), BootstrapError> {
         let kind = find("networking.k8s.io", "servicecidrs")?;
-        let failed = |failure: Failure| refused(kind, DEFAULT_SERVICE_CIDR, &failure);
+        let failed = |failure: Failure| refused_object(kind, DEFAULT_SERVICE_CIDR, &failure);
         let cidr = default_service_cidr(&self.ranges, jiff::Timestamp::now());
         let target = Target::object(kind, "", DEFAULT_SERVICE_CIDR);
         if self
@@ -245,7 +245,7 @@ impl ClusterObjects {
         let each = objects.map(|(kind, object)| async move {
             let target = Target::object(kind, "default", "kubernetes");
             let written = write(resources, &target, &object).await;
-            written.map_err(|failure| refused(kind, "kubernetes", &failure))
+            written.map_err(|failure| refused_object(kind, "kubernetes", &failure))
         });
         try_join_all(each).await?;
         Ok(())
@@ -274,7 +274,9 @@ impl ClusterObjects {
                 Err(other) => Err(other),
             }
         });
-        created.await.map_err(|failure| refused(kind, name, &failure))
+        created
+            .await
+            .map_err(|failure| refused_object(kind, name, &failure))
     }
 }
 
@@ -335,7 +337,7 @@ fn find(group: &str, plural: &str) -> Result<&'static Kind, BootstrapError> {
     })
 }
 
-fn refused(kind: &Kind, name: &str, failure: &Failure) -> BootstrapError {
+fn refused_object(kind: &Kind, name: &str, failure: &Failure) -> BootstrapError {
     let name = name.to_owned();
     let kind = kind::find(kind.group, kind.version, kind.plural).map_or("object", |kind| kind.kind);
     BootstrapError::Refused {

@@ -7,11 +7,11 @@ use crate::registry::service::{
 };
 
 /// Writes the metrics of the allocators.
-pub(super) fn render(services: &Allocators, out: &mut MetricsText) {
+pub(super) fn write(services: &Allocators, out: &mut MetricsText) {
     let usage = services.usage();
-    render_addresses(&usage, out);
-    render_ports(&usage, out);
-    render_repairs(
+    write_addresses(&usage, out);
+    write_ports(&usage, out);
+    write_repairs(
         "clusterip",
         "ip",
         "clusterips by the repair loop broken down by type of error: leak, repair, full, outOfRange, duplicate, unknown, \
@@ -19,7 +19,7 @@ pub(super) fn render(services: &Allocators, out: &mut MetricsText) {
         &services.address_faults.read(),
         out,
     );
-    render_repairs(
+    write_repairs(
         "nodeport",
         "port",
         "ports by the repair loop broken down by type of error: leak, repair, full, outOfRange, duplicate, unknown",
@@ -28,7 +28,7 @@ pub(super) fn render(services: &Allocators, out: &mut MetricsText) {
     );
 }
 
-fn render_repairs(pool: &str, unit: &str, errors: &str, repairs: &RepairCounts, out: &mut MetricsText) {
+fn write_repairs(pool: &str, unit: &str, errors: &str, repairs: &RepairCounts, out: &mut MetricsText) {
     let name = format!("kube_apiserver_{pool}_repair_{unit}_errors_total");
     let help = format!("Number of errors detected on {errors}");
     out.family(&name, MetricType::Counter, &help);
@@ -42,7 +42,7 @@ fn render_repairs(pool: &str, unit: &str, errors: &str, repairs: &RepairCounts, 
 }
 
 /// Writes the metrics of cluster IPs.
-fn render_addresses(usage: &Usage, out: &mut MetricsText) {
+fn write_addresses(usage: &Usage, out: &mut MetricsText) {
     const PREFIX: &str = "kube_apiserver_clusterip_allocator";
     let name = format!("{PREFIX}_allocated_ips");
     out.family(
@@ -96,7 +96,7 @@ fn render_addresses(usage: &Usage, out: &mut MetricsText) {
     }
 }
 
-fn render_ports(usage: &Usage, out: &mut MetricsText) {
+fn write_ports(usage: &Usage, out: &mut MetricsText) {
     const PREFIX: &str = "kube_apiserver_nodeport_allocator";
     let name = format!("{PREFIX}_allocated_ports");
     out.family(

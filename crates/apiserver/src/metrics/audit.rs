@@ -5,7 +5,7 @@ use telemetry::{MetricType, MetricsText};
 use crate::access::audit::Counts;
 
 /// Writes the metrics of the audit log.
-pub(super) fn render(counts: &Counts, out: &mut MetricsText) {
+pub(super) fn write(counts: &Counts, out: &mut MetricsText) {
     let name = "apiserver_audit_event_total";
     let help = "Counter of audit events generated and sent to the audit backend.";
     out.family(name, MetricType::Counter, help);

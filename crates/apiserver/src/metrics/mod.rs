@@ -59,7 +59,7 @@ impl Metrics {
     /// Renders all metrics. `others` adds those of other components.
     pub(crate) fn render(&self, resources: &Resources, others: impl FnOnce(&mut MetricsText)) -> String {
         let mut out = MetricsText::default();
-        self.requests.render(&mut out);
+        self.requests.write_metrics(&mut out);
         out.family(
             "apiserver_current_inflight_requests",
             MetricType::Gauge,
@@ -73,14 +73,14 @@ impl Metrics {
                 count.load(Ordering::Relaxed),
             );
         }
-        resources.watch_counts.render(&mut out);
+        resources.watch_counts.write_metrics(&mut out);
         others(&mut out);
-        render_objects(resources, &mut out);
-        allocators::render(&resources.services, &mut out);
+        write_objects(resources, &mut out);
+        allocators::write(&resources.services, &mut out);
         if let Some(encryption) = &resources.encryption {
-            encryption.render(&mut out);
+            encryption.write_metrics(&mut out);
         }
-        pod_security::render(&resources.admission.pod_security.counts, &mut out);
+        pod_security::write(&resources.admission.pod_security.counts, &mut out);
         out.family(
             "kubernetes_build_info",
             MetricType::Gauge,
@@ -90,7 +90,7 @@ impl Metrics {
         let labels = format!("git_version=\"{GIT_VERSION}\",major=\"1\",minor=\"36\"");
         out.sample("kubernetes_build_info", &labels, 1);
         if let Some(counts) = &self.audit {
-            audit::render(counts, &mut out);
+            audit::write(counts, &mut out);
         }
         telemetry::write_process(&mut out);
         out.finish()
@@ -98,7 +98,7 @@ impl Metrics {
 }
 
 /// Renders the number of stored objects of each kind.
-fn render_objects(resources: &Resources, out: &mut MetricsText) {
+fn write_objects(resources: &Resources, out: &mut MetricsText) {
     let name = "apiserver_storage_objects";
     out.family(
         name,

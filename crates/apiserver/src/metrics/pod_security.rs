@@ -5,7 +5,7 @@ use telemetry::{MetricType, MetricsText};
 use crate::registry::admission::PodSecurityCounts;
 
 /// Writes the metrics of Pod Security admission.
-pub(super) fn render(counts: &PodSecurityCounts, out: &mut MetricsText) {
+pub(super) fn write(counts: &PodSecurityCounts, out: &mut MetricsText) {
     for (name, help, samples) in [
         (
             "pod_security_errors_total",

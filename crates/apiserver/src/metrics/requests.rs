@@ -137,7 +137,7 @@ impl Requests {
     }
 
     /// Writes the metrics of requests.
-    pub(super) fn render(&self, out: &mut MetricsText) {
+    pub(super) fn write_metrics(&self, out: &mut MetricsText) {
         let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<(String, &'static str, Arc<Series>)> = all
             .iter()

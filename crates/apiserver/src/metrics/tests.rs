@@ -19,7 +19,7 @@ fn counts_requests_by_resource_and_verb() {
         .requests
         .completed(label(), 409, Duration::from_secs(100), None);
     let mut text = MetricsText::default();
-    metrics.requests.render(&mut text);
+    metrics.requests.write_metrics(&mut text);
     let text = text.finish();
     assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
     let labels = "component=\"apiserver\",dry_run=\"All\",group=\"\",resource=\"services\",scope=\"resource\",\
@@ -56,7 +56,7 @@ fn counts_watches_by_kind() {
     counts.add_watches(services, 1);
     counts.add_events(services, 3);
     let mut text = MetricsText::default();
-    counts.render(&mut text);
+    counts.write_metrics(&mut text);
     let text = text.finish();
     let expected = "apiserver_watch_events_total{group=\"\",resource=\"services\",version=\"v1\"} 3\n";
     assert!(text.contains(expected), "{text}");

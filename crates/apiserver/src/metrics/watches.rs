@@ -54,7 +54,7 @@ impl WatchCounts {
     }
 
     /// Writes the metrics of watches.
-    pub(super) fn render(&self, out: &mut MetricsText) {
+    pub(super) fn write_metrics(&self, out: &mut MetricsText) {
         let each = || kind::all().iter().zip(&self.by_kind);
         let name = "apiserver_longrunning_requests";
         out.family(

@@ -69,7 +69,7 @@ pub(crate) fn is_large_enough(body: &Body) -> bool {
 }
 
 /// Compresses a response that is large enough.
-pub(crate) fn compressed(mut response: ApiResponse) -> ApiResponse {
+pub(crate) fn compress(mut response: ApiResponse) -> ApiResponse {
     if !is_large_enough(response.body()) {
         return response;
     }

@@ -98,9 +98,13 @@ pub(crate) fn document(
     };
     match segments.as_slice() {
         [] => Ok(response::tree(StatusCode::OK, &paths())),
-        ["api"] if accepts_aggregated_discovery(headers) => Ok(aggregated(&discovery::aggregated_core())),
+        ["api"] if accepts_aggregated_discovery(headers) => {
+            Ok(aggregated_response(&discovery::aggregated_core()))
+        }
         ["api"] => found(Some(discovery::api_versions(host))),
-        ["apis"] if accepts_aggregated_discovery(headers) => Ok(aggregated(&discovery::aggregated_groups())),
+        ["apis"] if accepts_aggregated_discovery(headers) => {
+            Ok(aggregated_response(&discovery::aggregated_groups()))
+        }
         ["apis"] => found(Some(discovery::group_list())),
         ["api", version] => found(discovery::resource_list("", version)),
         ["apis", group] => found(discovery::api_group(group)),
@@ -139,9 +143,9 @@ fn openapi_document(
             "" => format!("/openapi/v3/api/{version}?hash={hash}"),
             group => format!("/openapi/v3/apis/{group}/{version}?hash={hash}"),
         };
-        return Ok(tagged(&hash, headers, || response::redirect(&location)));
+        return Ok(with_entity_tag(&hash, headers, || response::redirect(&location)));
     }
-    let mut response = tagged(&hash, headers, || {
+    let mut response = with_entity_tag(&hash, headers, || {
         let pieces = pieces
             .into_iter()
             .map(|piece| match piece {
@@ -154,7 +158,7 @@ fn openapi_document(
     if !requested.is_empty() {
         let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
-        if let Some(expires) = in_a_year() {
+        if let Some(expires) = time_in_a_year() {
             headers.insert(EXPIRES, expires);
         }
     }
@@ -162,7 +166,7 @@ fn openapi_document(
 }
 
 /// Returns the time in a year as a header.
-fn in_a_year() -> Option<HeaderValue> {
+fn time_in_a_year() -> Option<HeaderValue> {
     let year = SignedDuration::from_hours(24 * 365);
     let time = Timestamp::now().checked_add(year).ok()?;
     HeaderValue::from_str(&time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()).ok()
@@ -185,13 +189,13 @@ fn openapi_v2(headers: &HeaderMap) -> Result<ApiResponse, Failure> {
         })
         .or_else(|| is_anything.then(|| ("application/json", v2::json())))
         .ok_or_else(Failure::not_acceptable)?;
-    Ok(tagged(&document.hash, headers, || {
+    Ok(with_entity_tag(&document.hash, headers, || {
         response::document(content_type, Bytes::from_static(&document.bytes))
     }))
 }
 
 /// Returns a document with its hash as the entity tag, or 304 if the client has the document.
-fn tagged(hash: &str, headers: &HeaderMap, document: impl FnOnce() -> ApiResponse) -> ApiResponse {
+fn with_entity_tag(hash: &str, headers: &HeaderMap, document: impl FnOnce() -> ApiResponse) -> ApiResponse {
     let tag = format!("\"{hash}\"");
     let client_tags = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let is_current = client_tags.is_some_and(|tags| {
@@ -212,7 +216,7 @@ fn tagged(hash: &str, headers: &HeaderMap, document: impl FnOnce() -> ApiRespons
     response
 }
 
-fn aggregated(tree: &Value) -> ApiResponse {
+fn aggregated_response(tree: &Value) -> ApiResponse {
     response::document(AGGREGATED_CONTENT_TYPE, Bytes::from(tree.to_string()))
 }
 

@@ -12,7 +12,7 @@ use hyper::body::{Body as _, Incoming};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::access::audit::{Audit, AuditContext};
-use crate::access::filter::{AccessFilter, AccessRequest, Admitted};
+use crate::access::filter::{AccessFilter, AccessRequest, AdmittedRequest};
 use crate::access::flow_control::{Flow, LongRunning, RequestClass, Seat};
 use crate::failure::Failure;
 use crate::metrics::{Label, Metrics};
@@ -21,7 +21,7 @@ use crate::request::query::Query;
 use crate::request::request_info::{RequestInfo, served_verb};
 use crate::request::route::{Route, Target};
 use crate::request::verb::Verb;
-use crate::transport::compression::{self, compressed};
+use crate::transport::compression::{self, compress};
 use crate::transport::connection::open_connections::{Connection, Connections};
 use crate::transport::connection::source::Source;
 use crate::transport::long_running::{RequestLifetime, Revocation};
@@ -95,18 +95,18 @@ impl Handler {
             Ok(Err(failure)) => response::failure(&failure, status_encoding),
             Err(_) => {
                 tracing::error!(path = uri.path(), "request handler panicked");
-                response::failure(&unexpected(), status_encoding)
+                response::failure(&unexpected_condition(), status_encoding)
             }
         };
         let is_compressed = is_compressed && compression::is_large_enough(response.body());
         // Before the audit log records the response: without memory, the client receives another one.
-        let (response, permit) = response::reserved(response, permit, is_compressed, status_encoding);
+        let (response, permit) = response::reserve_memory(response, permit, is_compressed, status_encoding);
         let response = match audit_context {
             Some(audit_context) => audit_context.record_response(response),
             None => response,
         };
         let response = if is_compressed {
-            compressed(response)
+            compress(response)
         } else {
             response
         };
@@ -189,7 +189,7 @@ impl Handler {
         info: &RequestInfo,
         request: &Request<Incoming>,
         connection: &Connection,
-    ) -> Result<Admitted, Failure> {
+    ) -> Result<AdmittedRequest, Failure> {
         let access_request = AccessRequest {
             info,
             headers: request.headers(),
@@ -211,7 +211,7 @@ impl Handler {
         &self,
         info: &RequestInfo,
         request: &Request<Incoming>,
-        admitted: &Admitted,
+        admitted: &AdmittedRequest,
     ) -> Result<Option<ResponsePermit>, Failure> {
         if matches!(info.route, Route::Health | Route::Version) {
             return Ok(None);
@@ -248,8 +248,8 @@ impl Handler {
 
     fn render_metrics(&self) -> String {
         self.metrics.render(&self.resources, |out| {
-            self.access.flow_control.render(out);
-            self.connections.render(out);
+            self.access.flow_control.write_metrics(out);
+            self.connections.write_metrics(out);
         })
     }
 
@@ -258,7 +258,7 @@ impl Handler {
         self: Arc<Self>,
         operation: Operation,
         request: Request<Incoming>,
-        admitted: Admitted,
+        admitted: AdmittedRequest,
         revocation: Option<Revocation>,
     ) -> Result<ApiResponse, Failure> {
         let begin = Instant::now();
@@ -286,7 +286,7 @@ impl Handler {
         self: Arc<Self>,
         operation: Operation,
         request: Request<Incoming>,
-        admitted: Admitted,
+        admitted: AdmittedRequest,
         revocation: Option<Revocation>,
     ) -> Result<ApiResponse, Failure> {
         let Operation {
@@ -295,7 +295,7 @@ impl Handler {
             query,
             accept,
         } = operation;
-        let Admitted { requester, flow, .. } = admitted;
+        let AdmittedRequest { requester, flow, .. } = admitted;
         if is_forwarded(&target) {
             return self.forward(&target, &query, request, flow, revocation).await;
         }
@@ -409,7 +409,7 @@ impl Handler {
             call.read_measured(&resources, &reports).await
         });
         let ended = reading.join_next().await;
-        ended.map_or_else(|| Err(unexpected()), finished)
+        ended.map_or_else(|| Err(unexpected_condition()), result_of_task)
     }
 
     /// Answers a review or a token request, which are not stored.
@@ -439,7 +439,7 @@ impl Handler {
             call.list(&resources, memory).await
         });
         let ended = listing.join_next().await;
-        ended.map_or_else(|| Err(unexpected()), finished)
+        ended.map_or_else(|| Err(unexpected_condition()), result_of_task)
     }
 
     /// Begins a watch. It takes no seat; it is counted among those of its user until the response ends.
@@ -478,7 +478,7 @@ impl Handler {
             // A client that has received the response finds the role applied.
             self.access.authorizer.refresh_on_blocking_thread().await;
         }
-        finished(written)
+        result_of_task(written)
     }
 
     async fn acquire_seat(&self, flow: Flow, class: RequestClass) -> Result<Seat, Failure> {
@@ -540,14 +540,14 @@ fn record_body(audit_context: &AuditContext, verb: Verb, headers: &HeaderMap, bo
 }
 
 /// Returns the result of a verb that ran in a task of its own.
-fn finished(ended: Result<Result<ApiResponse, Failure>, JoinError>) -> Result<ApiResponse, Failure> {
+fn result_of_task(ended: Result<Result<ApiResponse, Failure>, JoinError>) -> Result<ApiResponse, Failure> {
     ended.unwrap_or_else(|error| {
         tracing::error!(%error, "verb task panicked");
-        Err(unexpected())
+        Err(unexpected_condition())
     })
 }
 
-fn unexpected() -> Failure {
+fn unexpected_condition() -> Failure {
     Failure::internal("the server met an unexpected condition")
 }
 

@@ -238,17 +238,7 @@ pub(crate) fn page(
         _ => list_of("PartialObjectMetadataList", form.meta_version.api_version()),
     };
     if form.encoding == Encoding::Protobuf {
-        let encode_item = |bytes: Bytes| {
-            let object = parse(&bytes)?;
-            match form.representation {
-                Representation::Objects => protobuf::message(&kind.of_stored(object), kind.definition),
-                _ => protobuf::metadata_message(&object),
-            }
-            .ok_or_else(no_protobuf)
-        };
-        let items: Result<Vec<Vec<u8>>, Failure> = values.map(encode_item).collect();
-        let bytes = protobuf::write_list(&list, items?.into_iter()).ok_or_else(no_protobuf)?;
-        return Ok(vec![bytes.into()]);
+        return Ok(vec![protobuf_list(kind, form, &list, values)?]);
     }
     if is_empty && form.representation == Representation::MetadataList {
         // As upstream, whose conversion leaves the list without items.
@@ -284,6 +274,26 @@ pub(crate) fn page(
         encoding => encode(&list, "", encoding)?,
     };
     Ok(vec![encoded])
+}
+
+/// Encodes a list as protobuf. `list` is the list without items.
+fn protobuf_list(
+    kind: &Kind,
+    form: Form,
+    list: &Value,
+    values: impl Iterator<Item = Bytes>,
+) -> Result<Bytes, Failure> {
+    let encode_item = |bytes: Bytes| {
+        let object = parse(&bytes)?;
+        match form.representation {
+            Representation::Objects => protobuf::message(&kind.of_stored(object), kind.definition),
+            _ => protobuf::metadata_message(&object),
+        }
+        .ok_or_else(no_protobuf)
+    };
+    let items: Result<Vec<Vec<u8>>, Failure> = values.map(encode_item).collect();
+    let bytes = protobuf::write_list(list, items?.into_iter()).ok_or_else(no_protobuf)?;
+    Ok(bytes.into())
 }
 
 /// Encodes a list as JSON, with the tree of one item at a time. The empty list of items ends the text of `list`.

@@ -192,6 +192,7 @@ fn parse(annotation: &'static str, value: &str) -> Result<Vec<IpAddr>, RequestEr
     })
 }
 
+/// Returns true if annotations request an internal address. Contradictions are errors.
 fn is_internal(annotations: &Labels) -> Result<bool, RequestError> {
     let mut found: Option<(&'static str, bool)> = None;
     for row in rows() {

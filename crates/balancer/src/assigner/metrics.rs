@@ -110,17 +110,17 @@ impl Metrics {
             text.family(name, MetricType::Histogram, help);
             text.histogram(name, "", histogram);
         }
-        self.render_pools(&mut text);
+        self.write_pools(&mut text);
         text.finish()
     }
 
     /// Writes the metrics of pools.
-    fn render_pools(&self, text: &mut MetricsText) {
+    fn write_pools(&self, text: &mut MetricsText) {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let total = |usage: &AddressPoolUsage| usage.total;
         let assigned = |usage: &AddressPoolUsage| usage.assigned;
         type Count = fn(&AddressPoolUsage) -> i64;
-        let of_families: [(&str, &str, Count); 2] = [
+        let family_metrics: [(&str, &str, Count); 2] = [
             (
                 "portolan_address_pool_addresses",
                 "Addresses of a pool that can be assigned, by family.",
@@ -132,7 +132,7 @@ impl Metrics {
                 assigned,
             ),
         ];
-        for (name, help, count) in of_families {
+        for (name, help, count) in family_metrics {
             text.family(name, MetricType::Gauge, help);
             for (pool, usage) in pools.iter() {
                 for usage in usage {
@@ -141,7 +141,7 @@ impl Metrics {
                 }
             }
         }
-        let of_metallb: [(&str, &str, Count); 2] = [
+        let metallb_metrics: [(&str, &str, Count); 2] = [
             (
                 "metallb_allocator_addresses_total",
                 "Number of usable IP addresses, per pool",
@@ -153,7 +153,7 @@ impl Metrics {
                 assigned,
             ),
         ];
-        for (name, help, count) in of_metallb {
+        for (name, help, count) in metallb_metrics {
             text.family(name, MetricType::Gauge, help);
             for (pool, usage) in pools.iter() {
                 let sum = usage.iter().map(count).fold(0, i64::saturating_add);

@@ -113,13 +113,13 @@ pub fn takes_traffic(node: &Node, ignores_exclude_label: bool) -> bool {
             || !meta
                 .labels
                 .get(EXCLUDE_LABEL)
-                .is_some_and(|value| excludes(value)))
+                .is_some_and(|value| excludes_node(value)))
         && !node.spec.taints.iter().any(|taint| taint.key == DELETION_TAINT)
 }
 
 /// Returns true for any value of the label but Go's spellings of false (`strconv.ParseBool`). Upstream reads the value
 /// since 1.34; before, every value excluded the node.
-fn excludes(value: &str) -> bool {
+fn excludes_node(value: &str) -> bool {
     !["0", "f", "F", "false", "False", "FALSE"].contains(&value)
 }
 

@@ -81,7 +81,7 @@ pub(super) struct NodeAddresses {
 impl NodeAddresses {
     /// Reads a Node.
     pub(super) fn of(node: &Node) -> Self {
-        let of_type = |kind: &str| {
+        let addresses_of_type = |kind: &str| {
             let addresses = node.status.addresses.iter();
             let addresses = addresses.filter(|address| address.kind == kind);
             addresses
@@ -93,8 +93,8 @@ impl NodeAddresses {
         Self {
             labels: node.metadata.labels.clone(),
             is_ready: conditions.any(|condition| condition.kind == "Ready" && condition.status == "True"),
-            internal: of_type("InternalIP"),
-            external: of_type("ExternalIP"),
+            internal: addresses_of_type("InternalIP"),
+            external: addresses_of_type("ExternalIP"),
         }
     }
 }

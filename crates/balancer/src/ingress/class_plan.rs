@@ -128,6 +128,7 @@ impl ClassPlan {
         routes.filter_map(|route| Some(&route.backend.as_ref()?.service))
     }
 
+    /// Adds the hosts, routes and certificates of an Ingress.
     fn add(&mut self, ingress: &Ingress, owners: &HostOwners, used_secrets: &mut UsedSecrets) {
         let secrets = Secrets::new(ingress);
         for rule in &ingress.spec.rules {
@@ -247,7 +248,7 @@ struct Secrets<'i> {
     /// Position and Secret of the first entry with each host, in lower case.
     by_host: HashMap<String, (usize, &'i str)>,
     /// Position and Secret of the first entry without hosts.
-    of_all: Option<(usize, &'i str)>,
+    for_all_hosts: Option<(usize, &'i str)>,
 }
 
 impl<'i> Secrets<'i> {
@@ -255,13 +256,13 @@ impl<'i> Secrets<'i> {
         let mut secrets = Self {
             ingress,
             by_host: HashMap::new(),
-            of_all: None,
+            for_all_hosts: None,
         };
         let entries = ingress.spec.tls.iter().enumerate();
         for (position, tls) in entries.filter(|(_, tls)| !tls.secret_name.is_empty()) {
             let found = (position, tls.secret_name.as_str());
             if tls.hosts.is_empty() {
-                secrets.of_all.get_or_insert(found);
+                secrets.for_all_hosts.get_or_insert(found);
             }
             for host in &tls.hosts {
                 secrets.by_host.entry(host.to_ascii_lowercase()).or_insert(found);
@@ -278,7 +279,7 @@ impl<'i> Secrets<'i> {
         let wildcard = host
             .split_once('.')
             .and_then(|(_, parent)| self.by_host.get(&format!("*.{parent}")));
-        let candidates = [self.by_host.get(host), wildcard, self.of_all.as_ref()];
+        let candidates = [self.by_host.get(host), wildcard, self.for_all_hosts.as_ref()];
         let (_, secret) = candidates.into_iter().flatten().min()?;
         let meta = &self.ingress.metadata;
         let annotation = meta.annotations.get(SSL_REDIRECT_ANNOTATION);

@@ -298,9 +298,9 @@ impl Reconciler for IngressController {
             Change::Ingress(Event::Synced) => self.add_synced(Ingress::KIND),
             Change::Service(Event::Synced) => self.add_synced(Service::KIND),
             Change::Pool(Event::Synced) => self.add_synced(AddressPool::KIND),
-            Change::Class(Event::Malformed { key, error }) => malformed("IngressClass", &key, &error),
-            Change::Ingress(Event::Malformed { key, error }) => malformed("Ingress", &key, &error),
-            Change::Service(Event::Malformed { key, error }) => malformed("Service", &key, &error),
+            Change::Class(Event::Malformed { key, error }) => log_malformed("IngressClass", &key, &error),
+            Change::Ingress(Event::Malformed { key, error }) => log_malformed("Ingress", &key, &error),
+            Change::Service(Event::Malformed { key, error }) => log_malformed("Service", &key, &error),
             // A malformed pool is a pool, too.
             Change::Pool(Event::Malformed { key, .. }) => {
                 self.pools.insert(key.name);
@@ -328,7 +328,7 @@ impl Reconciler for IngressController {
     }
 }
 
-fn malformed(kind: &'static str, key: &ObjectKey, error: &str) {
+fn log_malformed(kind: &'static str, key: &ObjectKey, error: &str) {
     tracing::error!(kind, object = %key, error, "malformed object ignored");
 }
 

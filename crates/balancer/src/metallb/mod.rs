@@ -44,7 +44,7 @@ impl Configuration {
     pub fn advertisements_of(&self, pool: &IpAddressPool) -> impl Iterator<Item = &L2Advertisement> {
         self.advertisements
             .values()
-            .filter(|advertisement| selects(advertisement, pool))
+            .filter(|advertisement| selects_pool(advertisement, pool))
     }
 
     /// Returns the names of the pools that differ between two configurations, or whose advertisements do. The status
@@ -73,7 +73,7 @@ impl Configuration {
 
 /// Returns true if an advertisement selects a pool by its name or its labels. Without names and selectors it
 /// selects all pools.
-fn selects(advertisement: &L2Advertisement, pool: &IpAddressPool) -> bool {
+fn selects_pool(advertisement: &L2Advertisement, pool: &IpAddressPool) -> bool {
     let spec = &advertisement.spec;
     if spec.ip_address_pools.is_empty() && spec.ip_address_pool_selectors.is_empty() {
         return true;

@@ -75,9 +75,9 @@ pub(super) fn messages(faults: &Faults) -> BTreeMap<ObjectKey, BTreeSet<String>>
     let mut messages: BTreeMap<ObjectKey, BTreeSet<String>> = BTreeMap::new();
     for (port, faults) in faults {
         let key = ObjectKey::new(&port.service.namespace, &port.service.name);
-        let of_service = messages.entry(key).or_default();
+        let service_messages = messages.entry(key).or_default();
         for fault in faults {
-            of_service.insert(format!("port {}/{}: {fault}", port.port, port.transport.name()));
+            service_messages.insert(format!("port {}/{}: {fault}", port.port, port.transport.name()));
         }
     }
     messages

@@ -18,15 +18,15 @@ pub(super) fn decode(bytes: &[u8], family: Family) -> Option<Vec<IpNet>> {
         let length = reader.u8()?;
         let octets = reader.take(usize::from(length).div_ceil(8))?;
         let address = match family {
-            Family::Ipv4 => IpAddr::V4(Ipv4Addr::from(padded::<4>(octets)?)),
-            Family::Ipv6 => IpAddr::V6(Ipv6Addr::from(padded::<16>(octets)?)),
+            Family::Ipv4 => IpAddr::V4(Ipv4Addr::from(pad_to_array::<4>(octets)?)),
+            Family::Ipv6 => IpAddr::V6(Ipv6Addr::from(pad_to_array::<16>(octets)?)),
         };
         prefixes.push(IpNet::new(address, length).ok()?.trunc());
     }
     Some(prefixes)
 }
 
-fn padded<const COUNT: usize>(octets: &[u8]) -> Option<[u8; COUNT]> {
+fn pad_to_array<const COUNT: usize>(octets: &[u8]) -> Option<[u8; COUNT]> {
     let mut padded = [0; COUNT];
     padded.get_mut(..octets.len())?.copy_from_slice(octets);
     Some(padded)

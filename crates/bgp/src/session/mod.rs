@@ -362,6 +362,7 @@ impl Peer {
         self.actions.push(Action::Send(id, bytes));
     }
 
+    /// Processes a message of a connection by the state of the connection.
     fn process(&mut self, now: Time, id: ConnectionId, message: Message) {
         let Some(connection) = self.connection(id) else {
             return;
@@ -455,6 +456,7 @@ impl Peer {
         }
     }
 
+    /// Makes a connection the established one, and ends the others (RFC 4271, section 6.8).
     fn establish(&mut self, now: Time, id: ConnectionId) {
         let others: Vec<ConnectionId> = self
             .connections
@@ -520,7 +522,7 @@ impl Peer {
         let Some(connection) = self.remove(id) else {
             if is_attempt {
                 self.actions.push(Action::Close(id));
-                self.note_failure(error);
+                self.record_failure(error);
                 self.schedule(now);
             }
             return;
@@ -537,12 +539,12 @@ impl Peer {
                 if (notification.code, notification.subcode) == (Notification::CEASE, Notification::COLLISION)
         );
         if !is_collision {
-            self.note_failure(error);
+            self.record_failure(error);
         }
         self.schedule(now);
     }
 
-    fn note_failure(&mut self, error: SessionError) {
+    fn record_failure(&mut self, error: SessionError) {
         self.counters.failures += 1;
         self.failures = self.failures.saturating_add(1);
         self.last_error = Some(error);

@@ -1,7 +1,7 @@
 //! The drawing as a graph in the DOT language of Graphviz.
 
 use super::picture::{NodeEndpoints, Picture, Section, place_title, state};
-use super::text::{dot, shortened};
+use super::text::{dot, shorten};
 use crate::view::rows::Health;
 
 /// Maximum number of characters of a label.
@@ -95,7 +95,7 @@ fn lines_of_place(service: &str, id: &str, place: &NodeEndpoints) -> String {
 }
 
 fn label(text: &str) -> String {
-    dot(&shortened(text, LABEL_CHARACTERS_MAX))
+    dot(&shorten(text, LABEL_CHARACTERS_MAX))
 }
 
 fn colour(health: Health) -> &'static str {

@@ -188,6 +188,7 @@ impl Layout {
         }
     }
 
+    /// Places the nodes of a section with their endpoints, and the lines from the Service to them.
     fn place_nodes(&mut self, section: &Section, top: u32, service: &Shape) {
         let (x, width) = COLUMNS[3];
         let mut y = top;

@@ -1,7 +1,7 @@
 //! The drawing as a Mermaid flowchart, which many Markdown viewers render.
 
 use super::picture::{NodeEndpoints, Picture, Section, health, place_title, symbol};
-use super::text::{mermaid, shortened};
+use super::text::{mermaid, shorten};
 
 /// Maximum number of characters of a label.
 const LABEL_CHARACTERS_MAX: usize = 120;
@@ -102,5 +102,5 @@ fn lines_of_place(service: &str, id: &str, place: &NodeEndpoints) -> String {
 }
 
 fn label(text: &str) -> String {
-    mermaid(&shortened(text, LABEL_CHARACTERS_MAX))
+    mermaid(&shorten(text, LABEL_CHARACTERS_MAX))
 }

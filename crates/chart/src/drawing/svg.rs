@@ -2,7 +2,7 @@
 
 use super::layout::{COLUMN_TITLES, COLUMNS, Form, Layout, Line, Shape, WIDTH, layout};
 use super::picture::{Picture, symbol};
-use super::text::{shortened, xml};
+use super::text::{shorten, xml};
 use crate::view::rows::Health;
 
 /// Width of a character of the smaller font, on average.
@@ -34,7 +34,7 @@ pub fn render(picture: &Picture) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
              role=\"img\" aria-label=\"Services of {}\">",
-            xml(&shortened(&picture.cluster, 80))
+            xml(&shorten(&picture.cluster, 80))
         ),
         format!("<style>{STYLE}</style>"),
         format!("<rect x=\"0\" y=\"0\" width=\"{WIDTH}\" height=\"{height}\" style=\"fill:#f7f9fb;rx:0\"/>"),
@@ -66,7 +66,7 @@ fn title(picture: &Picture) -> Vec<String> {
     let mut parts = vec![
         format!(
             "<text class=\"title\" x=\"{left}\" y=\"34\">{}</text>",
-            xml(&shortened(&picture.cluster, 80))
+            xml(&shorten(&picture.cluster, 80))
         ),
         format!("<text class=\"sub\" x=\"{left}\" y=\"55\">{}</text>", xml(&sums)),
     ];
@@ -121,7 +121,7 @@ fn rectangle(shape: &Shape) -> String {
     let full = shape.lines.join(" · ");
     format!(
         "<g><title>{}</title>{rectangle}{texts}</g>",
-        xml(&shortened(&full, 300))
+        xml(&shorten(&full, 300))
     )
 }
 
@@ -156,6 +156,6 @@ fn text(shape: &Shape, class: &str, line: usize, indent: u32, baseline: u32) -> 
         "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}</text>",
         shape.x + indent,
         shape.y + baseline,
-        xml(&shortened(content, characters))
+        xml(&shorten(content, characters))
     )
 }

@@ -188,8 +188,8 @@ fn drawing_of_manifests_derives_endpoints_from_pods() {
 
 #[test]
 fn texts_are_shortened_by_characters() {
-    assert_eq!(text::shortened("äöü", 3), "äöü");
-    assert_eq!(text::shortened("äöüx", 3), "äö…");
-    assert_eq!(text::shortened("a\u{0}b\u{200b}", 9), "a\u{fffd}b\u{fffd}");
-    assert_eq!(text::shortened("", 0), "");
+    assert_eq!(text::shorten("äöü", 3), "äöü");
+    assert_eq!(text::shorten("äöüx", 3), "äö…");
+    assert_eq!(text::shorten("a\u{0}b\u{200b}", 9), "a\u{fffd}b\u{fffd}");
+    assert_eq!(text::shorten("", 0), "");
 }

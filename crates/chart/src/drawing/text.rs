@@ -10,7 +10,7 @@ fn is_hidden(character: char) -> bool {
 }
 
 /// Returns a text in one line with at most `characters` characters. The last one is `…` if more follow.
-pub(super) fn shortened(text: &str, characters: usize) -> String {
+pub(super) fn shorten(text: &str, characters: usize) -> String {
     let visible = |character: char| {
         if is_hidden(character) {
             REPLACEMENT

@@ -14,7 +14,7 @@ pub const BYTES_MAX: usize = 8 << 20;
 
 /// Part of the stream that a reader gets next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Following {
+pub enum NextPart {
     /// Nothing has changed.
     Nothing,
     /// The next event of the stream, and the revision after it.
@@ -67,17 +67,17 @@ impl ChangeLog {
     }
 
     /// Returns the first change after a revision.
-    pub fn after(&self, revision: u64) -> Following {
+    pub fn after(&self, revision: u64) -> NextPart {
         let latest = self.latest();
         if revision == latest {
-            return Following::Nothing;
+            return NextPart::Nothing;
         }
         if revision < self.start || revision > latest {
-            return Following::Reload(latest);
+            return NextPart::Reload(latest);
         }
         let next = self.changes.iter().find(|(at, _)| *at > revision);
-        next.map_or(Following::Nothing, |(at, event)| {
-            Following::Change(event.clone(), *at)
+        next.map_or(NextPart::Nothing, |(at, event)| {
+            NextPart::Change(event.clone(), *at)
         })
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use explain::{Kind, Options, World, examine_cluster};
 
 use super::Tree;
-use super::state::Shared;
+use super::state::SharedFeed;
 use crate::view::findings::Findings;
 
 /// Minimum time between the end of an examination and the next one.
@@ -20,12 +20,12 @@ const PAUSE_FACTOR: u32 = 4;
 pub(super) struct Examiner {
     is_running: AtomicBool,
     examinations: AtomicU64,
-    latest: Mutex<Latest>,
+    latest: Mutex<LatestExamination>,
 }
 
 /// Latest examination.
 #[derive(Debug, Default)]
-struct Latest {
+struct LatestExamination {
     /// Objects, for traces.
     world: Option<World>,
     /// Time of the next examination, at the earliest.
@@ -34,7 +34,7 @@ struct Latest {
 
 impl Examiner {
     /// Starts an examination if objects changed, none runs, and the pause is over.
-    pub(super) fn start_if_due(self: &Arc<Self>, shared: &Arc<Shared>) {
+    pub(super) fn start_if_due(self: &Arc<Self>, shared: &Arc<SharedFeed>) {
         let is_paused = {
             let latest = self.latest.try_lock();
             latest.is_ok_and(|latest| latest.next.is_some_and(|next| Instant::now() < next))
@@ -63,7 +63,7 @@ impl Examiner {
         });
     }
 
-    fn examine(&self, objects: Vec<(Kind, Vec<Tree>)>, shared: &Shared) {
+    fn examine(&self, objects: Vec<(Kind, Vec<Tree>)>, shared: &SharedFeed) {
         let started = Instant::now();
         let mut builder = World::builder();
         for (kind, objects) in objects {
@@ -94,7 +94,7 @@ impl Examiner {
 
     /// Drops the objects.
     pub(super) fn clear(&self) {
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Latest::default();
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = LatestExamination::default();
     }
 
     /// Examinations since the start of the process.

@@ -13,7 +13,7 @@ use explain::traffic::{
 };
 use futures_util::stream::{self, StreamExt};
 
-use super::state::Shared;
+use super::state::SharedFeed;
 use crate::view::objects::Objects;
 use crate::view::traffic::{CLIENTS_MAX, ClientKind, ClientRow, ClusterTraffic, ServiceTraffic, Traffic};
 
@@ -61,7 +61,7 @@ impl DroppedRows {
 }
 
 /// Reads the reports of all nodes, again and again; never returns.
-pub(super) async fn repeat(client: &Client, shared: &Shared, dropped: &DroppedRows) {
+pub(super) async fn repeat(client: &Client, shared: &SharedFeed, dropped: &DroppedRows) {
     loop {
         let started = tokio::time::Instant::now();
         let nodes = shared.synced(|state| {
@@ -90,7 +90,7 @@ pub(super) async fn repeat(client: &Client, shared: &Shared, dropped: &DroppedRo
 async fn read_all(
     client: &Client,
     nodes: Vec<String>,
-    shared: &Shared,
+    shared: &SharedFeed,
     dropped: &DroppedRows,
 ) -> Vec<(String, Result<NodeFlows, String>)> {
     let read = |node: String| async move {
@@ -104,7 +104,7 @@ async fn read_all(
             tracing::debug!(node, reason, "flows of a node not read");
         }
         let report = report.map(|report| {
-            let bounded = shared.synced(|state| bounded(report, state.model.objects()));
+            let bounded = shared.synced(|state| limit_rows(report, state.model.objects()));
             let (report, rows) = bounded.unwrap_or_default();
             if rows > 0 {
                 tracing::debug!(node, rows, "rows of a report dropped");
@@ -134,7 +134,7 @@ async fn read(client: &Client, node: &str) -> Result<NodeFlows, ClientError> {
 }
 
 /// Reduces a report to the rows that are shown. Returns the number of dropped rows.
-fn bounded(mut report: NodeFlows, objects: &Objects) -> (NodeFlows, usize) {
+fn limit_rows(mut report: NodeFlows, objects: &Objects) -> (NodeFlows, usize) {
     let mut dropped = report.flows.len();
     report.flows = Vec::new();
     report.truncated = Vec::new();
@@ -143,10 +143,10 @@ fn bounded(mut report: NodeFlows, objects: &Objects) -> (NodeFlows, usize) {
     let mut free = ROWS_OF_NODE_MAX;
     let mut kept = Vec::new();
     for mut service in std::mem::take(&mut report.services) {
-        let of_service = 1 + service.endpoints.len() + service.clients.len();
+        let service_rows = 1 + service.endpoints.len() + service.clients.len();
         let key = ObjectKey::new(&service.namespace, &service.name);
         if free == 0 || objects.service(&key).is_none() {
-            dropped += of_service;
+            dropped += service_rows;
             continue;
         }
         free -= 1;
@@ -159,7 +159,7 @@ fn bounded(mut report: NodeFlows, objects: &Objects) -> (NodeFlows, usize) {
         for client in &mut service.clients {
             client.endpoints.truncate(CLIENT_ENDPOINTS_MAX);
         }
-        dropped += of_service - 1 - service.endpoints.len() - service.clients.len();
+        dropped += service_rows - 1 - service.endpoints.len() - service.clients.len();
         kept.push(service);
     }
     report.services = kept;
@@ -204,7 +204,7 @@ fn of_services(merged: &Merged, objects: &Objects) -> ClusterTraffic {
                     continue;
                 }
                 let sum = endpoints.entry(address).or_default();
-                *sum = added(*sum, of(&endpoint.rates));
+                *sum = add_traffic(*sum, traffic_of_rates(&endpoint.rates));
             }
         }
         let mut clients: Vec<ClientRow> = service.clients.iter().map(client_row).collect();
@@ -216,7 +216,7 @@ fn of_services(merged: &Merged, objects: &Objects) -> ClusterTraffic {
                 .then_with(|| a.address.cmp(&b.address))
         });
         clients.truncate(CLIENTS_MAX);
-        let total = of(&service.rates);
+        let total = traffic_of_rates(&service.rates);
         services.insert(
             key,
             ServiceTraffic {
@@ -240,37 +240,37 @@ fn client_row(client: &MergedClient) -> ClientRow {
         },
         name: client.peer.name.clone(),
         node: client.peer.node.clone(),
-        traffic: of(&client.rates),
+        traffic: traffic_of_rates(&client.rates),
         endpoints: endpoints
             .map(|endpoint| (endpoint.address.ip().to_string(), endpoint.connections))
             .collect(),
     }
 }
 
-fn of(rates: &Rates) -> Traffic {
+fn traffic_of_rates(rates: &Rates) -> Traffic {
     Traffic {
         connections: rates.connections,
-        connections_per_second: shown(rates.connections_per_second),
-        bytes_per_second: rates.bytes_per_second().map(shown),
+        connections_per_second: round_to_tenths(rates.connections_per_second),
+        bytes_per_second: rates.bytes_per_second().map(round_to_tenths),
         failed: rates.failed,
     }
 }
 
-fn added(one: Traffic, other: Traffic) -> Traffic {
+fn add_traffic(one: Traffic, other: Traffic) -> Traffic {
     let bytes = [one.bytes_per_second, other.bytes_per_second];
     Traffic {
         connections: one.connections.saturating_add(other.connections),
-        connections_per_second: shown(one.connections_per_second + other.connections_per_second),
+        connections_per_second: round_to_tenths(one.connections_per_second + other.connections_per_second),
         bytes_per_second: bytes
             .into_iter()
             .flatten()
-            .reduce(|one, other| shown(one + other)),
+            .reduce(|one, other| round_to_tenths(one + other)),
         failed: one.failed.saturating_add(other.failed),
     }
 }
 
 /// Rounds a rate to tenths, so that rows do not change with each report. A number that is not finite has no form in JSON.
-fn shown(rate: f64) -> f64 {
+fn round_to_tenths(rate: f64) -> f64 {
     let rate = if rate.is_nan() {
         0.0
     } else {

@@ -10,7 +10,7 @@ use explain::Kind;
 use serde_json::Value;
 
 use super::Tree;
-use super::state::Shared;
+use super::state::SharedFeed;
 use super::watched::WATCHED;
 use crate::reduction::reduce;
 
@@ -62,7 +62,7 @@ pub const KINDS_OF_COMPONENT: [Kind; 10] = [
 ];
 
 /// Lists those of the kinds that are not watched, again and again; never returns.
-pub(super) async fn repeat(client: &Client, shared: &Shared, kinds: &[Kind]) {
+pub(super) async fn repeat(client: &Client, shared: &SharedFeed, kinds: &[Kind]) {
     let listed = kinds.iter().copied().filter(|kind| !WATCHED.contains(kind));
     loop {
         for kind in listed.clone() {

@@ -31,14 +31,14 @@ pub use demand::Reader;
 use examination::Examiner;
 use flows::DroppedRows;
 pub use lists::{KINDS_OF_COMPONENT, KINDS_OF_USERS};
-use state::{Shared, State};
+use state::{SharedFeed, State};
 pub use watched::WATCHED;
 
 use crate::view::detail::ServiceDetail;
 use crate::view::findings::FindingRow;
 use crate::view::history::{STEP, Samples};
 use crate::view::rows::Snapshot;
-use change_log::Following;
+use change_log::NextPart;
 
 /// Time between two changes: readers get at most 4 each second.
 const CHANGE_PERIOD: Duration = Duration::from_millis(250);
@@ -69,7 +69,7 @@ pub struct FeedMetrics {
 /// Caches of a cluster.
 #[derive(Clone)]
 pub struct Feed {
-    shared: Arc<Shared>,
+    shared: Arc<SharedFeed>,
     demand: Arc<Demand>,
     examiner: Arc<Examiner>,
     dropped_flow_rows: Arc<DroppedRows>,
@@ -189,7 +189,7 @@ impl Feed {
     }
 
     /// Returns the changes after a revision.
-    pub fn changes_after(&self, revision: u64) -> Option<Following> {
+    pub fn changes_after(&self, revision: u64) -> Option<NextPart> {
         self.shared.with(|state| state.log.after(revision))
     }
 
@@ -209,7 +209,7 @@ impl Feed {
     pub fn metrics(&self) -> FeedMetrics {
         let examinations = self.examiner.examinations();
         let dropped_flow_rows = self.dropped_flow_rows.count();
-        let of_state = self.shared.with(|state| FeedMetrics {
+        let metrics = self.shared.with(|state| FeedMetrics {
             is_synced: state.is_synced(),
             services: state.model.service_keys().count(),
             computations: state.model.computations(),
@@ -219,7 +219,7 @@ impl Feed {
             change_bytes: state.log.bytes(),
             history_bytes: state.model.history_bytes(),
         });
-        of_state.unwrap_or(FeedMetrics {
+        metrics.unwrap_or(FeedMetrics {
             examinations,
             dropped_flow_rows,
             ..FeedMetrics::default()

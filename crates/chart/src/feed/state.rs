@@ -99,12 +99,12 @@ impl State {
 
 /// State that tasks share; absent without readers.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedFeed {
     state: Mutex<Option<State>>,
     revision: watch::Sender<u64>,
 }
 
-impl Default for Shared {
+impl Default for SharedFeed {
     fn default() -> Self {
         Self {
             state: Mutex::default(),
@@ -113,7 +113,7 @@ impl Default for Shared {
     }
 }
 
-impl Shared {
+impl SharedFeed {
     /// Sets a new state.
     pub(super) fn begin(&self, state: State) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::Tree;
-use super::state::{Shared, State};
+use super::state::{SharedFeed, State};
 use crate::reduction::reduce;
 use crate::view::model::Model;
 use crate::view::objects::PodPlace;
@@ -96,12 +96,12 @@ impl ModelKind for Namespace {
 }
 
 /// A reduced object, as a view and as a tree.
-struct Reduced<T> {
+struct ReducedObject<T> {
     view: T,
     tree: Tree,
 }
 
-impl<'de, T: ModelKind> Deserialize<'de> for Reduced<T> {
+impl<'de, T: ModelKind> Deserialize<'de> for ReducedObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut tree = Value::deserialize(deserializer)?;
         reduce(T::TREE_KIND, &mut tree);
@@ -113,7 +113,7 @@ impl<'de, T: ModelKind> Deserialize<'de> for Reduced<T> {
     }
 }
 
-impl<T: ModelKind> Resource for Reduced<T> {
+impl<T: ModelKind> Resource for ReducedObject<T> {
     const GROUP: &'static str = T::GROUP;
     const VERSION: &'static str = T::VERSION;
     const KIND: &'static str = T::KIND;
@@ -125,8 +125,8 @@ impl<T: ModelKind> Resource for Reduced<T> {
 }
 
 /// Applies all events of a kind; never returns.
-pub(super) async fn follow<T: ModelKind>(client: &Client, shared: &Shared) {
-    let mut events = watch::<Reduced<T>>(client, Query::default());
+pub(super) async fn follow<T: ModelKind>(client: &Client, shared: &SharedFeed) {
+    let mut events = watch::<ReducedObject<T>>(client, Query::default());
     loop {
         let first = events.next().await;
         shared.with(|state| {
@@ -141,9 +141,9 @@ pub(super) async fn follow<T: ModelKind>(client: &Client, shared: &Shared) {
     }
 }
 
-fn apply<T: ModelKind>(state: &mut State, event: Event<Reduced<T>>) {
+fn apply<T: ModelKind>(state: &mut State, event: Event<ReducedObject<T>>) {
     match event {
-        Event::Applied(Reduced { view, tree }) => {
+        Event::Applied(ReducedObject { view, tree }) => {
             if state.put_tree(T::TREE_KIND, view.metadata().key(), tree) {
                 view.put(&mut state.model);
             }

@@ -24,12 +24,12 @@ pub(super) struct Asset {
     path: &'static str,
     content_type: &'static str,
     content: &'static [u8],
-    encoded: OnceLock<Encoded>,
+    encoded: OnceLock<EncodedFile>,
 }
 
 /// Form of a file in responses.
 #[derive(Debug)]
-struct Encoded {
+struct EncodedFile {
     etag: HeaderValue,
     /// Content in the format of gzip; absent if that is not smaller.
     gzip: Option<Bytes>,
@@ -97,11 +97,11 @@ fn accepts_gzip(request: &HeaderMap) -> bool {
     })
 }
 
-fn encode(content: &[u8]) -> Encoded {
+fn encode(content: &[u8]) -> EncodedFile {
     let etag = format!("\"{}\"", &hex_digest(content)[..ETAG_DIGITS]);
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     let written = encoder.write_all(content).and_then(|()| encoder.finish());
-    Encoded {
+    EncodedFile {
         etag: HeaderValue::try_from(etag).unwrap_or_else(|_| HeaderValue::from_static("\"\"")),
         gzip: written
             .ok()

@@ -28,7 +28,7 @@ const PIECE_BYTES: usize = 64 << 10;
 pub(super) struct ResponsePermit {
     state: Arc<SharedState>,
     user: User,
-    _of_all: OwnedSemaphorePermit,
+    _permit_of_all: OwnedSemaphorePermit,
 }
 
 impl ResponsePermit {
@@ -38,14 +38,14 @@ impl ResponsePermit {
     ///
     /// A [`Refusal`] without a session, or if its user, or all users, have too many responses.
     pub(super) fn take(state: &Arc<SharedState>, session: SessionId) -> Result<Self, Refusal> {
-        let of_all = Arc::clone(&state.responses).try_acquire_owned();
-        let of_all =
-            of_all.map_err(|_| Refusal::too_many("the chart sends too many responses: retry later"))?;
+        let permit_of_all = Arc::clone(&state.responses).try_acquire_owned();
+        let permit_of_all = permit_of_all
+            .map_err(|_| Refusal::too_many("the chart sends too many responses: retry later"))?;
         let user = state.sessions.begin_response(session)?;
         Ok(Self {
             state: Arc::clone(state),
             user,
-            _of_all: of_all,
+            _permit_of_all: permit_of_all,
         })
     }
 }

@@ -18,7 +18,7 @@ use super::response::{Body, Refusal, with_body};
 use super::sessions::SessionId;
 use super::shared_state::SharedState;
 use crate::feed::Reader;
-use crate::feed::change_log::Following;
+use crate::feed::change_log::NextPart;
 
 /// Time without changes after which a comment keeps the connection open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -102,20 +102,20 @@ impl Stream {
             self.revisions.borrow_and_update();
             // Without caches there are no changes; the reader has begun them again.
             let following = self.state.feed.changes_after(self.revision);
-            match following.unwrap_or(Following::Nothing) {
+            match following.unwrap_or(NextPart::Nothing) {
                 // One by one: a slow reader would keep the memory of a former log otherwise.
-                Following::Change(event, revision) => {
+                NextPart::Change(event, revision) => {
                     self.revision = revision;
                     return Some(event);
                 }
-                Following::Reload(revision) => {
+                NextPart::Reload(revision) => {
                     self.revision = revision;
                     self.state.metrics.count_reload();
                     let event =
                         format!("id: {revision}\nevent: reload\ndata: {{\"revision\":{revision}}}\n\n");
                     return Some(event.into());
                 }
-                Following::Nothing => {}
+                NextPart::Nothing => {}
             }
             let changed = tokio::time::timeout(KEEP_ALIVE, self.revisions.changed()).await;
             if changed.is_err() {

@@ -7,11 +7,11 @@ const VALUE_BYTES_MAX: usize = 2_048;
 pub(super) fn parameter(query: &str, name: &str) -> Option<String> {
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let (_, value) = pairs.find(|(found, _)| *found == name)?;
-    decoded(value).filter(|value| value.len() <= VALUE_BYTES_MAX)
+    decode(value).filter(|value| value.len() <= VALUE_BYTES_MAX)
 }
 
 /// Decodes the form of RFC 3986, section 2.1, with `+` for a space.
-pub(super) fn decoded(text: &str) -> Option<String> {
+pub(super) fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

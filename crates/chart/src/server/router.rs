@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::delivery::{self, ResponsePermit};
-use super::query::{decoded, parameter};
+use super::query::{decode, parameter};
 use super::response::{Body, Refusal, encoded, method_not_allowed, of, secured};
 use super::sessions::SessionId;
 use super::shared_state::SharedState;
@@ -36,7 +36,7 @@ async fn dispatch(state: &Arc<SharedState>, request: Request<Incoming>) -> Respo
         if let Err(refusal) = origin::check_site(request.headers()) {
             return refusal.into_response();
         }
-        return of_api(state, part, request)
+        return respond_to_api(state, part, request)
             .await
             .unwrap_or_else(Refusal::into_response);
     }
@@ -52,7 +52,7 @@ async fn dispatch(state: &Arc<SharedState>, request: Request<Incoming>) -> Respo
     }
 }
 
-async fn of_api(
+async fn respond_to_api(
     state: &Arc<SharedState>,
     part: &str,
     request: Request<Incoming>,
@@ -115,13 +115,14 @@ fn snapshot(state: &SharedState, query: &str) -> Result<Vec<u8>, Refusal> {
 
 fn service(state: &SharedState, name: &str) -> Result<Vec<u8>, Refusal> {
     let unknown = || Refusal::new(StatusCode::NOT_FOUND, "the cluster has no such Service");
-    let key = decoded(name)
+    let key = decode(name)
         .and_then(|name| service_key(&name))
         .ok_or_else(unknown)?;
     let detail = state.feed.detail(&key).ok_or_else(Refusal::not_ready)?;
     encoded(&detail.ok_or_else(unknown)?)
 }
 
+/// Traces the connection that a query describes, and returns the trace as JSON.
 async fn trace(state: &Arc<SharedState>, id: SessionId, query: &str) -> Result<Vec<u8>, Refusal> {
     let invalid = |message: String| Refusal::new(StatusCode::BAD_REQUEST, message);
     let read =

@@ -96,7 +96,7 @@ impl Sessions {
             traces: Bucket::new(TRACES.0, TRACES.1, now),
         };
         self.with_open_sessions(|open| {
-            if let Some(displaced) = displaced(open, &session.user) {
+            if let Some(displaced) = displaced_session(open, &session.user) {
                 open.remove(&displaced);
             }
             open.insert(SessionId(Digest::of(&secret)), session);
@@ -283,7 +283,7 @@ impl Sessions {
 /// Returns the session that ends when a user begins another one. A user with too many sessions loses the first one. If
 /// there are too many in total, the user with the most loses the first one. So the logins of one user do not end the
 /// sessions of others.
-fn displaced(open: &HashMap<SessionId, Session>, user: &User) -> Option<SessionId> {
+fn displaced_session(open: &HashMap<SessionId, Session>, user: &User) -> Option<SessionId> {
     let mut counts: HashMap<&User, usize> = HashMap::new();
     for session in open.values() {
         *counts.entry(&session.user).or_default() += 1;

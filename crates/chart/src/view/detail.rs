@@ -63,8 +63,8 @@ pub fn detail(
     let (endpoints, endpoints_omitted) = endpoints::rows(objects, &key, by_endpoint, ENDPOINTS_MAX);
     ServiceDetail {
         row,
-        selector: first(&spec.selector),
-        labels: first(&service.metadata.labels),
+        selector: first_labels(&spec.selector),
+        labels: first_labels(&service.metadata.labels),
         policies: Policies {
             internal_traffic_policy: spec.internal_traffic_policy.clone().unwrap_or_default(),
             external_traffic_policy: spec.external_traffic_policy.clone(),
@@ -78,7 +78,7 @@ pub fn detail(
     }
 }
 
-fn first(labels: &Labels) -> BTreeMap<String, String> {
+fn first_labels(labels: &Labels) -> BTreeMap<String, String> {
     let labels = labels.iter().take(LABELS_MAX);
     labels
         .map(|(name, value)| (name.clone(), value.clone()))

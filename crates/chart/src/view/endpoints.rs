@@ -97,9 +97,9 @@ pub fn counts(objects: &Objects, service: &ObjectKey) -> EndpointCounts {
         counts.serving += u32::from(state.serving);
         counts.terminating += u32::from(state.terminating);
         let name = node.map_or("", |name| name);
-        let of_node = nodes.entry(name).or_insert((node, 0, 0));
-        of_node.1 += u32::from(state.ready);
-        of_node.2 += 1;
+        let node_counts = nodes.entry(name).or_insert((node, 0, 0));
+        node_counts.1 += u32::from(state.ready);
+        node_counts.2 += 1;
     }
     let named = nodes.into_iter().map(|(name, (shared, ready, total))| {
         let shared = shared.cloned().unwrap_or_else(|| name.into());
@@ -173,5 +173,5 @@ fn ports_text(slices: &[&EndpointSlice]) -> String {
     let mut texts: Vec<String> = slices.iter().flat_map(|slice| &slice.ports).map(text).collect();
     texts.sort_unstable();
     texts.dedup();
-    super::truncated(&texts.join(", "), PORTS_BYTES_MAX).to_owned()
+    super::truncate(&texts.join(", "), PORTS_BYTES_MAX).to_owned()
 }

@@ -94,8 +94,8 @@ impl Findings {
             let rows = rows(&service.findings, SERVICE_FINDINGS_MAX);
             findings.by_service.insert(key, rows);
         }
-        let of_nodes = found.all.iter().filter(|finding| finding.object.kind == "Node");
-        for finding in of_nodes {
+        let node_findings = found.all.iter().filter(|finding| finding.object.kind == "Node");
+        for finding in node_findings {
             let health = match finding.severity {
                 Severity::Error => Health::Error,
                 Severity::Warning => Health::Warning,
@@ -162,11 +162,11 @@ fn row(finding: &Finding, services: Vec<String>, is_first: bool) -> FindingRow {
         code: finding.code,
         severity: finding.severity,
         object: finding.object.clone(),
-        field: super::truncated(&finding.field, TEXT_BYTES_MAX).to_owned(),
-        message: super::truncated(&finding.message, TEXT_BYTES_MAX).to_owned(),
-        remedy: super::truncated(&finding.remedy, TEXT_BYTES_MAX).to_owned(),
+        field: super::truncate(&finding.field, TEXT_BYTES_MAX).to_owned(),
+        message: super::truncate(&finding.message, TEXT_BYTES_MAX).to_owned(),
+        remedy: super::truncate(&finding.remedy, TEXT_BYTES_MAX).to_owned(),
         title: entry.map_or("", |entry| entry.title),
-        documentation: super::truncated(text, DOCUMENTATION_BYTES_MAX),
+        documentation: super::truncate(text, DOCUMENTATION_BYTES_MAX),
         services,
     }
 }

@@ -33,7 +33,7 @@ pub fn frontends(service: &Service) -> Vec<Frontend> {
         .chain(external_ips.map(|address| (FrontendKind::ExternalIp, address)))
         .chain(balancers.map(|address| (FrontendKind::LoadBalancer, address)))
         .collect();
-    let of_port = |port: &ServicePort| {
+    let frontends_of_port = |port: &ServicePort| {
         let mut found: Vec<Frontend> = addresses
             .iter()
             .map(|(kind, address)| frontend(*kind, address, port.port, port))
@@ -43,25 +43,29 @@ pub fn frontends(service: &Service) -> Vec<Frontend> {
         }
         found
     };
-    spec.ports.iter().flat_map(of_port).take(FRONTENDS_MAX).collect()
+    spec.ports
+        .iter()
+        .flat_map(frontends_of_port)
+        .take(FRONTENDS_MAX)
+        .collect()
 }
 
 fn external_name(service: &Service) -> Vec<Frontend> {
     let name = &service.spec.external_name;
-    let of_port = |port: &ServicePort| frontend(FrontendKind::ExternalName, name, port.port, port);
+    let frontend_of_port = |port: &ServicePort| frontend(FrontendKind::ExternalName, name, port.port, port);
     if service.spec.ports.is_empty() {
-        return vec![of_port(&ServicePort::default())];
+        return vec![frontend_of_port(&ServicePort::default())];
     }
     let ports = service.spec.ports.iter();
-    ports.map(of_port).take(FRONTENDS_MAX).collect()
+    ports.map(frontend_of_port).take(FRONTENDS_MAX).collect()
 }
 
 fn frontend(kind: FrontendKind, address: &str, number: u16, port: &ServicePort) -> Frontend {
     Frontend {
         kind,
-        address: super::truncated(address, ADDRESS_BYTES_MAX).to_owned(),
+        address: super::truncate(address, ADDRESS_BYTES_MAX).to_owned(),
         port: number,
         protocol: port.protocol.as_str(),
-        port_name: super::truncated(&port.name, ADDRESS_BYTES_MAX).to_owned(),
+        port_name: super::truncate(&port.name, ADDRESS_BYTES_MAX).to_owned(),
     }
 }

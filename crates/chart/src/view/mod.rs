@@ -22,7 +22,7 @@ mod service_row;
 pub mod traffic;
 
 /// Returns the beginning of a text with at most `bytes` bytes.
-pub(crate) fn truncated(text: &str, bytes: usize) -> &str {
+pub(crate) fn truncate(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 

@@ -191,7 +191,7 @@ impl Model {
             };
             computed += 1;
             self.computations += 1;
-            let shape = service_row::shape(&self.objects, &key, self.findings.counts(&key));
+            let shape = service_row::row_without_traffic(&self.objects, &key, self.findings.counts(&key));
             let earlier = self.services.get(&key);
             // An equal row keeps its memory, which the history shares.
             let next = shape.map(|shape| ServiceRow {

@@ -10,7 +10,7 @@ pub(super) fn row(objects: &Objects, name: &str, endpoints: u32, found: Health) 
     let addresses = node.status.addresses.iter();
     let addresses = addresses.filter(|entry| entry.kind != "Hostname");
     let (ready, schedulable) = (node.is_ready(), !node.spec.unschedulable);
-    let of_state = match (ready, schedulable) {
+    let state_health = match (ready, schedulable) {
         (false, _) => Health::Error,
         (true, false) => Health::Warning,
         (true, true) if endpoints > 0 => Health::Ok,
@@ -23,6 +23,6 @@ pub(super) fn row(objects: &Objects, name: &str, endpoints: u32, found: Health) 
         schedulable,
         addresses: addresses.map(|entry| entry.address.clone()).collect(),
         endpoints,
-        health: of_state.max(found),
+        health: state_health.max(found),
     })
 }

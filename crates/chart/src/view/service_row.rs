@@ -8,7 +8,11 @@ use super::objects::Objects;
 use super::rows::{FindingCounts, Health, ServiceShape, ServiceType};
 
 /// Returns the row of a Service without its traffic. `None` if the Service does not exist.
-pub(super) fn shape(objects: &Objects, key: &ObjectKey, findings: FindingCounts) -> Option<ServiceShape> {
+pub(super) fn row_without_traffic(
+    objects: &Objects,
+    key: &ObjectKey,
+    findings: FindingCounts,
+) -> Option<ServiceShape> {
     let service = objects.service(key)?;
     let counts = counts(objects, key);
     Some(ServiceShape {

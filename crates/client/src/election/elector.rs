@@ -12,7 +12,7 @@ use crate::fence::Moment;
 #[derive(Debug)]
 pub struct Elector {
     settings: Settings,
-    observed: Option<Observed>,
+    observed: Option<ObservedLease>,
     /// Time at which the last successful renewal was sent.
     renewed: Option<Moment>,
     /// True if the lease must be read before it is written: a write failed, so others may have written.
@@ -21,7 +21,7 @@ pub struct Elector {
 
 /// The lease as last observed.
 #[derive(Debug)]
-struct Observed {
+struct ObservedLease {
     lease: Value,
     /// Time of the first observation of this state on the local clock. The times in the lease are from the holder's
     /// clock and are never compared with a local one.
@@ -140,7 +140,7 @@ impl Elector {
     }
 
     fn observe(&mut self, lease: Value, now: &Moment) {
-        let same = |observed: &Observed| observed.lease["spec"] == lease["spec"];
+        let same = |observed: &ObservedLease| observed.lease["spec"] == lease["spec"];
         let since = match &self.observed {
             Some(observed) if same(observed) => observed.since,
             _ => now.monotonic(),
@@ -148,7 +148,7 @@ impl Elector {
         if holder(&lease) != self.settings.identity {
             self.renewed = None;
         }
-        self.observed = Some(Observed { lease, since });
+        self.observed = Some(ObservedLease { lease, since });
     }
 
     /// Returns a claim on the observed lease, if it is ours, free or expired.

@@ -259,7 +259,7 @@ impl Candidate {
             identity = self.settings.identity,
             "became leader"
         );
-        tokio::spawn(announce(
+        tokio::spawn(write_lease_event(
             self.client.clone(),
             self.settings.clone(),
             self.clock.now(),
@@ -311,6 +311,7 @@ impl Candidate {
         }
     }
 
+    /// Sends a request about the Lease before its deadline.
     async fn send(&self, request: &LeaseRequest) -> LeaseResponse {
         let collection = self.settings.collection();
         let path = format!("{collection}/{}", self.settings.name);
@@ -352,7 +353,7 @@ impl Candidate {
 }
 
 /// Writes an Event about the Lease, as upstream does. It is best effort, and the leader does not wait for it.
-async fn announce(client: Client, settings: Settings, now: Timestamp) {
+async fn write_lease_event(client: Client, settings: Settings, now: Timestamp) {
     let Settings {
         namespace,
         name,

@@ -104,7 +104,7 @@ impl EventRecorder {
             tracing::debug!(namespace, name, reason, "Event dropped; rate limit of its object");
             return Ok(());
         };
-        post(&self.client, namespace, write).await
+        write_event(&self.client, namespace, write).await
     }
 }
 
@@ -146,7 +146,7 @@ impl EventQueue {
 }
 
 /// Creates or patches an Event.
-async fn post(client: &Client, namespace: &str, write: EventWrite) -> Result<(), ClientError> {
+async fn write_event(client: &Client, namespace: &str, write: EventWrite) -> Result<(), ClientError> {
     let collection = format!("/api/v1/namespaces/{namespace}/events");
     let event = match write {
         EventWrite::Create(event) => event,

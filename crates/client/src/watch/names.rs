@@ -33,7 +33,7 @@ impl Names {
         }
         block.splice(place..place, name.bytes().chain([END]));
         if block.len() > BLOCK_BYTES_MAX
-            && let Some(middle) = middle(block)
+            && let Some(middle) = middle_name_end(block)
         {
             let rest = block.split_off(middle);
             block.shrink_to_fit();
@@ -102,7 +102,7 @@ fn find(block: &[u8], name: &str) -> Result<usize, usize> {
 }
 
 /// Returns the index behind the name in the middle of a block; `None` if the block cannot be divided.
-fn middle(block: &[u8]) -> Option<usize> {
+fn middle_name_end(block: &[u8]) -> Option<usize> {
     let half = block.len() / 2;
     let end = block.iter().skip(half).position(|byte| *byte == END)?;
     Some(half + end + 1).filter(|middle| *middle < block.len())

@@ -17,7 +17,7 @@ use reconcile::{Action, Reconciler};
 use super::{MANAGED_BY, address_of, probe_of};
 use crate::caches::Tombstones;
 use crate::endpointslice::MANAGED_BY_LABEL;
-use crate::malformed_object::log_skipped;
+use crate::malformed_object::log_malformed;
 
 #[cfg(test)]
 mod tests;
@@ -259,7 +259,7 @@ impl Reconciler for BackendHealthController {
             Event::Applied(slice) => self.apply(slice, queue, now),
             Event::Deleted(key) => self.remove(&key),
             Event::Synced => self.is_synced = true,
-            Event::Malformed { key, error } => log_skipped::<EndpointSlice>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<EndpointSlice>(&key, &error),
         }
     }
 

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::controller::JobOutput;
-use super::denial_reason::{DenialReason, ForeignAddresses, Reserved, joining_denial, serving_denial};
+use super::denial_reason::{DenialReason, ForeignAddresses, ReservedNames, joining_denial, serving_denial};
 use super::node_ownership::{carried_incarnation, reserve_name};
 use super::recognize::joining_node;
 use super::{Authority, Purpose, RecognizedRequest};
@@ -37,7 +37,7 @@ pub(super) async fn approve(
     environment: &Environment,
     request: CertificateSigningRequest,
     recognized: RecognizedRequest,
-    reserved: &Reserved,
+    reserved: &ReservedNames,
 ) -> Result<JobOutput, ClientError> {
     let client = &environment.client;
     if !is_permitted(client, &request, recognized.purpose.permission()).await? {
@@ -79,7 +79,7 @@ async fn denial(
     client: &Client,
     request: &CertificateSigningRequest,
     recognized: &RecognizedRequest,
-    reserved: &Reserved,
+    reserved: &ReservedNames,
 ) -> Result<Option<DenialReason>, ClientError> {
     match &recognized.purpose {
         Purpose::Joining => {

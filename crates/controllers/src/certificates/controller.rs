@@ -11,7 +11,7 @@ use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
 use super::{Authority, RecognizedRequest, Retention, Settings, recognize, retention};
-use crate::malformed_object::log_skipped;
+use crate::malformed_object::log_malformed;
 
 /// Longest interval between checks of a request, so that a clock jump delays its deletion by no more.
 const RETENTION_CHECK_PERIOD: Duration = Duration::from_secs(3600);
@@ -95,7 +95,7 @@ impl Reconciler for CertificateController {
                 self.requests.remove(&*key.name);
             }
             Event::Synced => self.is_synced = true,
-            Event::Malformed { key, error } => log_skipped::<CertificateSigningRequest>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<CertificateSigningRequest>(&key, &error),
         }
     }
 

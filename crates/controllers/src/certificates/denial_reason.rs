@@ -60,13 +60,13 @@ impl DenialReason {
 
 /// Names and addresses of the API servers, and the cluster domain. No node may use them.
 #[derive(Clone, Debug, Default)]
-pub struct Reserved {
+pub struct ReservedNames {
     names: Vec<String>,
     addresses: BTreeSet<IpAddr>,
     cluster_domain: String,
 }
 
-impl Reserved {
+impl ReservedNames {
     /// Reserves the subject alternative names of the API server certificate, and the cluster domain.
     pub fn new(serving_names: &[String], cluster_domain: &str) -> Self {
         let (addresses, names): (Vec<_>, Vec<_>) = serving_names
@@ -116,7 +116,7 @@ pub fn joining_denial(request: &CertificateSigningRequest, present: &Node) -> Op
 pub struct ForeignAddresses {
     /// All Nodes, including the requesting one.
     pub nodes: Vec<Node>,
-    /// Addresses of API servers beyond those of [`Reserved`].
+    /// Addresses of API servers beyond those of [`ReservedNames`].
     pub api_servers: BTreeSet<IpAddr>,
     /// Ranges of all ServiceCIDRs.
     pub service_cidrs: Vec<IpNet>,
@@ -128,7 +128,7 @@ pub fn serving_denial(
     name: &str,
     addresses: &[IpAddr],
     foreign: &ForeignAddresses,
-    reserved: &Reserved,
+    reserved: &ReservedNames,
 ) -> Option<DenialReason> {
     let Some(own) = foreign.nodes.iter().find(|node| node.metadata.name == name) else {
         return Some(DenialReason::NoNode(name.to_owned()));

@@ -25,7 +25,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 pub use authority::{Authority, AuthorityError, SignError};
-pub use denial_reason::{DenialReason, ForeignAddresses, Reserved, joining_denial, serving_denial};
+pub use denial_reason::{DenialReason, ForeignAddresses, ReservedNames, joining_denial, serving_denial};
 pub use recognize::{Purpose, RecognizedRequest, recognize};
 pub use retention::{Retention, retention};
 pub use run::run;
@@ -43,7 +43,7 @@ pub struct Settings {
     /// The CA that signs approved requests; `None` disables signing.
     pub authority: Option<Arc<Authority>>,
     /// Names and addresses that no node may use.
-    pub reserved: Reserved,
+    pub reserved: ReservedNames,
 }
 
 /// Parses the PKCS #10 request of an object.

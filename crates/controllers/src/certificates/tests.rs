@@ -335,7 +335,7 @@ fn client_certificates_carry_the_incarnation() {
 #[test]
 fn rejects_names_of_api_servers_and_of_the_cluster_domain() {
     let names = ["lb.example.com", "192.0.2.4"].map(str::to_owned);
-    let reserved = Reserved::new(&names, "cluster.example");
+    let reserved = ReservedNames::new(&names, "cluster.example");
     assert_eq!(reserved.name_denial("n1"), None);
     assert_eq!(reserved.name_denial("n1.example.com"), None);
     for name in [
@@ -374,7 +374,7 @@ fn many_addresses_of_a_node_are_compared_in_linear_time() {
         nodes: vec![node("n1", &own), node("n2", &["192.0.2.2"])],
         ..ForeignAddresses::default()
     };
-    let denial = serving_denial("n1", &requested, &foreign, &Reserved::default());
+    let denial = serving_denial("n1", &requested, &foreign, &ReservedNames::default());
     assert_eq!(denial, None);
 }
 
@@ -393,7 +393,7 @@ fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
         api_servers: BTreeSet::from([ip("192.0.2.4")]),
         service_cidrs: vec!["10.96.0.0/16".parse().unwrap()],
     };
-    let reserved = Reserved::new(&["192.0.2.5".to_owned()], "cluster.local");
+    let reserved = ReservedNames::new(&["192.0.2.5".to_owned()], "cluster.local");
     let denial_of = |name: &str, address: &str| serving_denial(name, &[ip(address)], &foreign, &reserved);
     assert_eq!(denial_of("n1", "192.0.2.1"), None);
     assert!(denial_of("n1", "192.0.2.9").is_some_and(|denial| denial.is_temporary()));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::placement::{Fitness, Placement, hash_of, node_of, pod_for};
 use super::rolling;
 use crate::replicaset::ReplicaPod;
-use crate::workload::pods::{is_available, next_available, owned, pod_owner_changes};
+use crate::workload::pods::{is_available, next_available, owned_pods, pod_owner_changes};
 use crate::workload::revisions::{REVISION_LABEL, excess_revisions, update_revision};
 use crate::workload::{Decision, Inputs, PodChanges, Step, count, pods_at_once, status_patch};
 
@@ -46,7 +46,7 @@ pub(super) fn reconcile(inputs: &Inputs<'_, DaemonSet>) -> Decision {
         Err(step) => return Decision::step(step),
     };
     let mut pods: BTreeMap<&str, Vec<&ReplicaPod>> = BTreeMap::new();
-    for pod in owned(inputs) {
+    for pod in owned_pods(inputs) {
         pods.entry(node_of(pod).unwrap_or("")).or_default().push(pod);
     }
     let nodes = inputs.nodes.iter();
@@ -62,6 +62,7 @@ pub(super) fn reconcile(inputs: &Inputs<'_, DaemonSet>) -> Decision {
 }
 
 impl<'a> DaemonSetPods<'a> {
+    /// Returns the next write: status, removal of a revision, or creations and deletions of Pods.
     fn next(&self) -> Decision {
         let set = self.inputs.workload;
         if let Some(patch) = status_patch(set, &set.status, &self.status()) {
@@ -120,7 +121,7 @@ impl<'a> DaemonSetPods<'a> {
                     }
                 }
                 Fitness::Runs | Fitness::Keeps => changes.delete.extend(self.superfluous(pods)),
-                Fitness::Refuses => changes.delete.extend(not_deleted(pods)),
+                Fitness::Refuses => changes.delete.extend(without_deleted(pods)),
             }
         }
         // Pods whose Node is deleted before they ran. Others stay: they may still run.
@@ -128,7 +129,7 @@ impl<'a> DaemonSetPods<'a> {
         for node in self.pods.keys().filter(is_gone) {
             let pods = self.on(node).iter().copied();
             let pending: Vec<&ReplicaPod> = pods.filter(|pod| pod.spec.node_name.is_empty()).collect();
-            changes.delete.extend(not_deleted(&pending));
+            changes.delete.extend(without_deleted(&pending));
         }
         changes
     }
@@ -236,7 +237,7 @@ impl<'a> DaemonSetPods<'a> {
     }
 }
 
-fn not_deleted(pods: &[&ReplicaPod]) -> Vec<ObjectMeta> {
+fn without_deleted(pods: &[&ReplicaPod]) -> Vec<ObjectMeta> {
     let live = pods
         .iter()
         .filter(|pod| pod.metadata.deletion_timestamp.is_none());

@@ -35,8 +35,8 @@ pub(super) fn next_revision(old: &[&ReplicaSet]) -> i64 {
 /// Returns the annotations that the newest ReplicaSet lacks; `has` are its current ones.
 pub(super) fn missing_annotations(deployment: &Deployment, has: &Labels, revision: i64) -> Annotations {
     let is_copied = |key: &&String| !NOT_COPIED.contains(&key.as_str());
-    let of_deployment = deployment.metadata.annotations.iter();
-    let mut missing: Annotations = of_deployment
+    let deployment_annotations = deployment.metadata.annotations.iter();
+    let mut missing: Annotations = deployment_annotations
         .filter(|(key, value)| is_copied(key) && has.get(*key) != Some(*value))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();

@@ -22,7 +22,7 @@ pub(super) fn scale(rollout: &Rollout<'_>) -> Option<Vec<ReplicaSetChange>> {
             let old = rollout.old.iter().filter(|set| set.spec.replicas > 0);
             old.map(|set| rollout.resize(set, 0)).collect()
         }
-        several if is_rolling(rollout.deployment) => in_proportion(rollout, several),
+        several if is_rolling(rollout.deployment) => resize_in_proportion(rollout, several),
         _ => Vec::new(),
     };
     let is_due = |change: &ReplicaSetChange| change.replicas.is_some() || !change.annotations.is_empty();
@@ -45,7 +45,7 @@ fn is_saturated(rollout: &Rollout<'_>) -> bool {
 }
 
 /// Resizes all ReplicaSets in proportion; the largest one receives the rounding remainder.
-fn in_proportion(rollout: &Rollout<'_>, active: &[&ReplicaSet]) -> Vec<ReplicaSetChange> {
+fn resize_in_proportion(rollout: &Rollout<'_>, active: &[&ReplicaSet]) -> Vec<ReplicaSetChange> {
     let allowed = match rollout.bounds.desired {
         0 => 0,
         _ => rollout.bounds.total_max(),

@@ -98,12 +98,12 @@ impl StatusUpdate {
 pub(super) fn status_update(rollout: &Rollout<'_>, detail: StatusDetail, now: Timestamp) -> StatusUpdate {
     let deployment = rollout.deployment;
     let mut status = count_replicas(rollout, now);
-    note_pause(&mut status.conditions, deployment, now);
+    record_pause(&mut status.conditions, deployment, now);
     if detail == StatusDetail::Progress {
-        note_progress(&mut status, rollout, now);
-        note_failures(&mut status.conditions, rollout);
+        record_progress(&mut status, rollout, now);
+        record_failures(&mut status.conditions, rollout);
     } else if rollout.newest.is_some() {
-        note_existing(&mut status.conditions, rollout, now);
+        record_existing(&mut status.conditions, rollout, now);
     }
     StatusUpdate {
         status,
@@ -175,7 +175,7 @@ fn count_replicas(rollout: &Rollout<'_>, now: Timestamp) -> DeploymentStatus {
     }
 }
 
-fn note_pause(conditions: &mut Vec<ProgressCondition>, deployment: &Deployment, now: Timestamp) {
+fn record_pause(conditions: &mut Vec<ProgressCondition>, deployment: &Deployment, now: Timestamp) {
     let reason = condition(conditions, PROGRESSING).map(|condition| condition.reason.clone());
     let reason = reason.unwrap_or_default();
     if deadline(deployment).is_none() || reason == TIMED_OUT {
@@ -194,7 +194,7 @@ fn note_pause(conditions: &mut Vec<ProgressCondition>, deployment: &Deployment, 
 }
 
 /// Sets the condition Progressing for a ReplicaSet that existed before the first sync.
-fn note_existing(conditions: &mut Vec<ProgressCondition>, rollout: &Rollout<'_>, now: Timestamp) {
+fn record_existing(conditions: &mut Vec<ProgressCondition>, rollout: &Rollout<'_>, now: Timestamp) {
     let is_new = deadline(rollout.deployment).is_some() && condition(conditions, PROGRESSING).is_none();
     if let Some(newest) = rollout.newest.filter(|_| is_new) {
         let message = format!("Found new replica set \"{}\"", newest.metadata.name);
@@ -205,7 +205,8 @@ fn note_existing(conditions: &mut Vec<ProgressCondition>, rollout: &Rollout<'_>,
     }
 }
 
-fn note_progress(status: &mut DeploymentStatus, rollout: &Rollout<'_>, now: Timestamp) {
+/// Sets the condition Progressing by the state of the rollout and its deadline.
+fn record_progress(status: &mut DeploymentStatus, rollout: &Rollout<'_>, now: Timestamp) {
     let deployment = rollout.deployment;
     let Some(deadline) = deadline(deployment) else {
         status
@@ -213,7 +214,7 @@ fn note_progress(status: &mut DeploymentStatus, rollout: &Rollout<'_>, now: Time
             .retain(|condition| condition.kind != PROGRESSING);
         return;
     };
-    note_existing(&mut status.conditions, rollout, now);
+    record_existing(&mut status.conditions, rollout, now);
     let before = condition(&status.conditions, PROGRESSING).cloned();
     let is_done = before.as_ref().is_some_and(|before| before.reason == DONE);
     if is_done && status.replicas == status.updated_replicas {
@@ -267,7 +268,7 @@ fn has_moved(before: &DeploymentStatus, now: &DeploymentStatus) -> bool {
 }
 
 /// Copies the ReplicaFailure condition of the newest ReplicaSet that has one.
-fn note_failures(conditions: &mut Vec<ProgressCondition>, rollout: &Rollout<'_>) {
+fn record_failures(conditions: &mut Vec<ProgressCondition>, rollout: &Rollout<'_>) {
     let failure = |set: &ReplicaSet| condition(&set.status.conditions, REPLICA_FAILURE).cloned();
     let found = rollout
         .newest

@@ -250,11 +250,11 @@ async fn list_old_pods(
     let namespace = &deployment.metadata.namespace;
     let pods = list::<ReplicaPod>(client, namespace, &selector.to_string()).await?;
     let is_old = |pod: &ReplicaPod| {
-        let of_set = pod
+        let is_of_replica_set = pod
             .metadata
             .controller()
             .is_some_and(|owner| owner.kind == ReplicaSet::KIND);
-        of_set
+        is_of_replica_set
             && pod
                 .metadata
                 .labels

@@ -10,7 +10,7 @@ use super::watches::{Arrival, Change};
 use super::work::{Work, selects_pods};
 use crate::caches::drop_trigger_time;
 use crate::endpoints::LEADER_ANNOTATION;
-use crate::malformed_object::log_skipped;
+use crate::malformed_object::log_malformed;
 use crate::selection::Controller;
 
 /// The shortest delay before the controller reverts a change of a slice by another program. Two controllers with
@@ -44,7 +44,7 @@ impl EndpointReconciler {
                 key
             }
             Event::Synced => return,
-            Event::Malformed { key, error } => return log_skipped::<Service>(&key, &error),
+            Event::Malformed { key, error } => return log_malformed::<Service>(&key, &error),
         };
         self.queues.add(Work::Slices(key.clone()), now);
         self.queues.add(Work::Endpoints(key.clone()), now);
@@ -56,7 +56,7 @@ impl EndpointReconciler {
             Event::Applied(pod) => self.caches.apply_pod(&pod),
             Event::Deleted(key) => self.caches.remove_pod(&key),
             Event::Synced => return,
-            Event::Malformed { key, error } => return log_skipped::<Pod>(&key, &error),
+            Event::Malformed { key, error } => return log_malformed::<Pod>(&key, &error),
         };
         for service in affected {
             let slices = Work::Slices(service.clone());
@@ -71,7 +71,7 @@ impl EndpointReconciler {
             Event::Applied(node) => self.caches.apply_node(&node),
             Event::Deleted(key) => self.caches.remove_node(&key.name),
             Event::Synced => return,
-            Event::Malformed { key, error } => return log_skipped::<Node>(&key, &error),
+            Event::Malformed { key, error } => return log_malformed::<Node>(&key, &error),
         };
         for service in affected {
             self.queues.add(Work::Slices(service), now);
@@ -93,7 +93,7 @@ impl EndpointReconciler {
                 self.refresh_in_progress(Controller::EndpointSlice);
                 return self.add_all(lost, Work::Slices, now);
             }
-            Event::Malformed { key, error } => return log_skipped::<EndpointSlice>(&key, &error),
+            Event::Malformed { key, error } => return log_malformed::<EndpointSlice>(&key, &error),
         };
         if self.initial_lists.slices {
             for service in affected {
@@ -116,7 +116,7 @@ impl EndpointReconciler {
                 self.refresh_in_progress(Controller::EndpointSliceMirroring);
                 return self.add_all(all, Work::Mirroring, now);
             }
-            Event::Malformed { key, error } => return log_skipped::<EndpointSlice>(&key, &error),
+            Event::Malformed { key, error } => return log_malformed::<EndpointSlice>(&key, &error),
         };
         if self.initial_lists.mirrored {
             for name in affected {
@@ -144,7 +144,7 @@ impl EndpointReconciler {
                 key
             }
             Event::Synced => return self.complete_endpoints_list(arrival.revision, now),
-            Event::Malformed { key, error } => return log_skipped::<Endpoints>(&key, &error),
+            Event::Malformed { key, error } => return log_malformed::<Endpoints>(&key, &error),
         };
         // Endpoints without a Service stay: the Service may be created in a moment.
         if self.caches.service(&key).is_some_and(selects_pods) {
@@ -162,9 +162,11 @@ impl EndpointReconciler {
         // Once per start: Services may have been deleted while no watch was open (EPC-13).
         if !std::mem::replace(&mut self.initial_lists.endpoints, true) {
             let all = self.caches.endpoints.iter();
-            let of_services =
+            let service_endpoints =
                 all.filter(|endpoints| !endpoints.metadata.annotations.contains_key(LEADER_ANNOTATION));
-            let keys = of_services.map(|endpoints| endpoints.metadata.key()).collect();
+            let keys = service_endpoints
+                .map(|endpoints| endpoints.metadata.key())
+                .collect();
             self.add_all(keys, Work::Endpoints, now);
         }
     }

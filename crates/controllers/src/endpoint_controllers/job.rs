@@ -5,7 +5,7 @@ use client::ClientError;
 use jiff::Timestamp;
 
 use super::work::Work;
-use crate::api_requests::{self, Listed};
+use crate::api_requests::{self, ObjectList};
 use crate::endpoints::EndpointsWrite;
 use crate::endpointslice::{self, MANAGED_BY_LABEL, Report, SliceWrite};
 use crate::environment::Environment;
@@ -44,7 +44,7 @@ pub(super) struct FinishedJob {
 /// The result of a job.
 #[derive(Debug)]
 pub(super) enum JobResult {
-    SlicesRead(Result<Listed<EndpointSlice>, ClientError>),
+    SlicesRead(Result<ObjectList<EndpointSlice>, ClientError>),
     /// With the UID of the cached object at the start of the read.
     EndpointsRead(Result<Option<Endpoints>, ClientError>, Option<String>),
     SlicesWritten(Report),

@@ -106,7 +106,7 @@ impl Driver {
         self.environment.metrics.enter(Phase::Reading);
         if self.watches.are_synced() {
             // None of the three controllers is selected.
-            self.note_synced();
+            self.record_synced();
         }
         while self.step().await {}
     }
@@ -137,7 +137,7 @@ impl Driver {
             }
         }
         if self.watches.are_synced() {
-            self.note_synced();
+            self.record_synced();
             for job in self.reconciler.start_jobs(now()) {
                 self.spawn(job);
             }
@@ -146,7 +146,7 @@ impl Driver {
         true
     }
 
-    fn note_synced(&mut self) {
+    fn record_synced(&mut self) {
         if !std::mem::replace(&mut self.are_caches_synced, true) {
             self.environment.metrics.enter(Phase::Working);
         }

@@ -21,6 +21,7 @@ impl EndpointReconciler {
         }
     }
 
+    /// Returns the writes of EndpointSlices for a Service; `None` if nothing changes.
     fn slices_job(&mut self, key: &ObjectKey) -> Option<JobKind> {
         let slices = self.caches.slices.of(key);
         let service = self.caches.service(key);

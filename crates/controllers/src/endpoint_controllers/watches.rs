@@ -137,15 +137,15 @@ impl<T: Resource> Source<T> {
             Some(arrivals) => arrivals.recv().await,
             None => std::future::pending().await,
         };
-        received.map(|arrival| self.note_synced(arrival))
+        received.map(|arrival| self.record_synced(arrival))
     }
 
     fn next_ready(&mut self) -> Option<Arrival<T>> {
         let arrival = self.arrivals.as_mut()?.try_recv().ok()?;
-        Some(self.note_synced(arrival))
+        Some(self.record_synced(arrival))
     }
 
-    fn note_synced(&mut self, arrival: Arrival<T>) -> Arrival<T> {
+    fn record_synced(&mut self, arrival: Arrival<T>) -> Arrival<T> {
         self.is_synced |= matches!(arrival.event, Event::Synced);
         arrival
     }

@@ -45,7 +45,7 @@ pub(crate) fn repack(subsets: Vec<EndpointSubset>) -> Vec<EndpointSubset> {
         }
         members.push(servers);
     }
-    let mut packed: Vec<EndpointSubset> = grouped(by_port, &members)
+    let mut packed: Vec<EndpointSubset> = ports_by_addresses(by_port, &members)
         .into_iter()
         .map(|(servers, ports)| subset_of(&servers, ports, &addresses))
         .collect();
@@ -55,7 +55,7 @@ pub(crate) fn repack(subsets: Vec<EndpointSubset>) -> Vec<EndpointSubset> {
 }
 
 /// Returns the ports by their addresses.
-fn grouped(
+fn ports_by_addresses(
     by_port: BTreeMap<Option<SubsetPort>, BTreeSet<usize>>,
     members: &[Servers],
 ) -> BTreeMap<Servers, Vec<SubsetPort>> {

@@ -45,8 +45,8 @@ pub fn endpoint_of(
 }
 
 /// Maximum number of ports of a Service that its Pods resolve differently, added up. Named ports can have another
-/// number in each Pod, and a Service can have tens of thousands of further ports, which each of these port lists
-/// repeats. Pods beyond the bound are left out.
+/// number in each Pod. A Service can have tens of thousands of further ports, and each of these port lists repeats
+/// them. Pods beyond the bound are left out.
 pub(crate) const RESOLVED_PORTS_MAX: usize = 200_000;
 
 /// Returns a number that is equal for Pods whose ports for `service` are equal because they come from one template.
@@ -89,8 +89,8 @@ pub fn ports_of(pod: &PodFacts, service: &Service) -> Vec<EndpointPort> {
 }
 
 fn addresses_of(pod: &PodFacts, family: AddressType) -> Vec<Arc<str>> {
-    let of_family = |address: &&Arc<str>| address.contains(':') == (family == AddressType::IPv6);
-    pod.addresses.iter().filter(of_family).cloned().collect()
+    let is_of_family = |address: &&Arc<str>| address.contains(':') == (family == AddressType::IPv6);
+    pod.addresses.iter().filter(is_of_family).cloned().collect()
 }
 
 /// Numbers of the container ports of a Pod by name and protocol. Containers precede restartable init containers

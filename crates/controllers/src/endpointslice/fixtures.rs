@@ -17,7 +17,7 @@ pub(crate) fn service(spec: Value) -> Service {
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a Service")
 }
 
-pub(crate) fn plain() -> Service {
+pub(crate) fn service_with_selector() -> Service {
     service(
         json!({"selector": {"app": "x"}, "ipFamilies": ["IPv4"], "ports": [{"port": 80, "targetPort": "web"}]}),
     )
@@ -71,7 +71,11 @@ pub(super) fn writes(
 }
 
 /// Returns the slices on the server after the writes.
-pub(crate) fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: usize) -> Vec<EndpointSlice> {
+pub(crate) fn slices_after(
+    slices: &[EndpointSlice],
+    writes: Vec<SliceWrite>,
+    round: usize,
+) -> Vec<EndpointSlice> {
     let mut by_name: BTreeMap<String, EndpointSlice> = slices
         .iter()
         .map(|slice| (slice.metadata.name.clone(), slice.clone()))

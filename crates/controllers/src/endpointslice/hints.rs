@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::object::{Endpoint, EndpointHints, HintName, Service};
 
 /// Returns the hints of an endpoint of `service`; only ready endpoints have hints.
-pub(super) fn of(endpoint: &Endpoint, service: &Service) -> Option<Box<EndpointHints>> {
+pub(super) fn hints_of(endpoint: &Endpoint, service: &Service) -> Option<Box<EndpointHints>> {
     let to_nodes = match service.spec.traffic_distribution.as_deref()? {
         "PreferSameNode" => true,
         "PreferSameZone" | "PreferClose" => false,

@@ -35,12 +35,12 @@ pub(super) fn pack(
     let mut changing: Vec<EndpointSlice> = Vec::new();
     for slice in slices {
         match keep_in_place(inputs, slice, &mut desired) {
-            Kept::Unchanged => unchanged.push((*slice).clone()),
-            Kept::Changed(kept) => {
+            KeptSlice::Unchanged => unchanged.push((*slice).clone()),
+            KeptSlice::Changed(kept) => {
                 writes.counts.removed += slice.endpoints.len() - kept.endpoints.len();
                 changing.push(*kept);
             }
-            Kept::Nothing => writes.delete(slice),
+            KeptSlice::Nothing => writes.delete(slice),
         }
     }
     if placeholder && unchanged.is_empty() && changing.is_empty() {
@@ -87,7 +87,7 @@ fn fullest_below(slices: &[EndpointSlice], endpoints_max: usize) -> Option<&Endp
 }
 
 /// Result for an existing slice.
-enum Kept {
+enum KeptSlice {
     Unchanged,
     Changed(Box<EndpointSlice>),
     Nothing,
@@ -98,7 +98,7 @@ fn keep_in_place(
     inputs: &Inputs<'_>,
     slice: &EndpointSlice,
     desired: &mut BTreeMap<String, Endpoint>,
-) -> Kept {
+) -> KeptSlice {
     let mut endpoints = Vec::with_capacity(slice.endpoints.len());
     for endpoint in &slice.endpoints {
         // A slice may exceed the maximum after the maximum was lowered.
@@ -110,16 +110,16 @@ fn keep_in_place(
         }
     }
     if endpoints.is_empty() {
-        return Kept::Nothing;
+        return KeptSlice::Nothing;
     }
     let metadata = ObjectMeta {
         labels: labels_of(inputs.service),
         ..slice.metadata.clone()
     };
     if endpoints == slice.endpoints && metadata.labels == slice.metadata.labels {
-        return Kept::Unchanged;
+        return KeptSlice::Unchanged;
     }
-    Kept::Changed(Box::new(EndpointSlice {
+    KeptSlice::Changed(Box::new(EndpointSlice {
         metadata,
         endpoints,
         ..slice.clone()

@@ -113,7 +113,7 @@ fn desired_sets(
             continue;
         };
         if !is_auto(inputs.service) {
-            endpoint.hints = hints::of(&endpoint, inputs.service);
+            endpoint.hints = hints::hints_of(&endpoint, inputs.service);
         }
         let index = *by_list
             .entry(port_list(pod, has_named_targets))

@@ -33,7 +33,7 @@ pub(super) fn new_slice(inputs: &Inputs<'_>, family: AddressType, ports: Vec<End
 }
 
 /// Returns the metadata of a slice that receives new contents.
-pub(super) fn merged(old: &EndpointSlice, desired: &EndpointSlice) -> ObjectMeta {
+pub(super) fn merged_metadata(old: &EndpointSlice, desired: &EndpointSlice) -> ObjectMeta {
     ObjectMeta {
         labels: desired.metadata.labels.clone(),
         ..old.metadata.clone()

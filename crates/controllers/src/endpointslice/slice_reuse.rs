@@ -4,7 +4,7 @@ use api::object::EndpointSlice;
 
 use super::TRIGGER_TIME;
 use super::inputs::Inputs;
-use super::slice::{is_owned, merged};
+use super::slice::{is_owned, merged_metadata};
 use super::slice_changes::{Counts, SliceWrite};
 
 /// The writes of all families before reuse.
@@ -38,7 +38,7 @@ impl Writes {
                 Some(index) => {
                     let desired = self.creates.swap_remove(index);
                     self.updates.push(EndpointSlice {
-                        metadata: merged(&slice, &desired),
+                        metadata: merged_metadata(&slice, &desired),
                         ..desired
                     });
                 }

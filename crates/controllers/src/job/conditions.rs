@@ -95,7 +95,7 @@ impl End {
 }
 
 /// Returns true if the condition is True.
-pub(super) fn has(conditions: &[Value], kind: &str) -> bool {
+pub(super) fn is_condition_true(conditions: &[Value], kind: &str) -> bool {
     let mut conditions = conditions.iter();
     conditions.any(|condition| text(condition, "type") == kind && text(condition, "status") == "True")
 }
@@ -113,7 +113,7 @@ pub(super) fn finished_at(job: &Job) -> Option<Timestamp> {
 pub(super) fn record_end(conditions: &mut Vec<Value>, end: &End, is_final: bool, now: Timestamp) {
     let kinds = [Some(end.interim_kind()), is_final.then_some(end.kind())];
     for kind in kinds.into_iter().flatten() {
-        if !has(conditions, kind) {
+        if !is_condition_true(conditions, kind) {
             conditions.push(condition(kind, "True", end.reason(), end.message(), now));
         }
     }
@@ -122,7 +122,7 @@ pub(super) fn record_end(conditions: &mut Vec<Value>, end: &End, is_final: bool,
 /// Sets the condition Suspended; a Job that was never suspended has none.
 pub(super) fn record_suspension(conditions: &mut Vec<Value>, is_suspended: bool, now: Timestamp) {
     const SUSPENDED: &str = "Suspended";
-    if has(conditions, SUSPENDED) == is_suspended {
+    if is_condition_true(conditions, SUSPENDED) == is_suspended {
         return;
     }
     conditions.retain(|condition| text(condition, "type") != SUSPENDED);

@@ -10,7 +10,7 @@ use api::object::{Job, ObjectMeta};
 use api::tree::{child, number, text, texts};
 use serde_json::{Value, json};
 
-use super::pod_failure_policy::ignores;
+use super::pod_failure_policy::ignores_failure;
 use super::pods::{format_indexes, has_failed, index_of, is_indexed, parse_indexes};
 use crate::replicaset::ReplicaPod;
 use crate::workload::{count, is_tracked};
@@ -109,7 +109,7 @@ impl FinishedPods {
                 self.uncounted_succeeded.insert(uid.clone());
             }
         } else if is_listed || has_failed(job, pod) || ends_all {
-            if !is_listed && ignores(job, pod) {
+            if !is_listed && ignores_failure(job, pod) {
                 self.to_release.push(pod.metadata.clone());
             } else if is_full {
                 self.total_failed += 1;

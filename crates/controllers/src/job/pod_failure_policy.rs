@@ -32,7 +32,7 @@ pub(super) fn effect_of(job: &Job, pod: &ReplicaPod) -> Effect {
 }
 
 /// Returns true if the failure of a Pod does not count.
-pub(super) fn ignores(job: &Job, pod: &ReplicaPod) -> bool {
+pub(super) fn ignores_failure(job: &Job, pod: &ReplicaPod) -> bool {
     effect_of(job, pod) == Effect::Ignore
 }
 

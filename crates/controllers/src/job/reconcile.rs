@@ -10,13 +10,13 @@ use jiff::{SignedDuration, Timestamp};
 use reconcile::events::EventText;
 use serde_json::{Value, json};
 
-use super::conditions::{End, finished_at, has, record_end, record_suspension};
+use super::conditions::{End, finished_at, is_condition_true, record_end, record_suspension};
 use super::finished_pods::FinishedPods;
 use super::pod_failure_policy::{Effect, effect_of};
 use super::pods::{has_failed, index_of, is_indexed, pod_of};
 use super::success_policy::met_rule;
 use crate::replicaset::ReplicaPod;
-use crate::workload::pods::{owned, pod_owner_changes};
+use crate::workload::pods::{owned_pods, pod_owner_changes};
 use crate::workload::{
     Decision, Inputs, PodChanges, Step, count, is_tracked, pods_at_once, status_patch, timestamp,
 };
@@ -37,7 +37,7 @@ pub(super) fn reconcile(inputs: &Inputs<'_, Job>) -> Decision {
     if !changes.is_empty() {
         return Decision::step(Step::ChangeOwners(changes));
     }
-    let pods = owned(inputs);
+    let pods = owned_pods(inputs);
     if job.metadata.deletion_timestamp.is_some() {
         return release(
             pods.iter()
@@ -70,14 +70,14 @@ fn expire(job: &Job, finished: Timestamp, now: Timestamp) -> Decision {
     let Some(seconds) = job.spec.ttl_seconds_after_finished else {
         return Decision::default();
     };
-    match remaining(finished, seconds, now) {
+    match time_remaining(finished, seconds, now) {
         Some(pause) => Decision::wait(Some(pause)),
         None => Decision::step(Step::DeleteOwner),
     }
 }
 
 /// Returns the time until `seconds` after `since`; `None` if it has passed.
-fn remaining(since: Timestamp, seconds: i64, now: Timestamp) -> Option<Duration> {
+fn time_remaining(since: Timestamp, seconds: i64, now: Timestamp) -> Option<Duration> {
     let left = SignedDuration::from_secs(seconds).saturating_sub(now.duration_since(since));
     Duration::try_from(left).ok().filter(|left| !left.is_zero())
 }
@@ -136,6 +136,7 @@ impl<'a> Progress<'a> {
         }
     }
 
+    /// Returns the status of the Job, and the Events about its changes.
     fn status(&self) -> (Value, Vec<EventText>) {
         let (job, now) = (self.inputs.workload, self.inputs.now);
         let mut conditions = items(&job.status, "conditions").to_vec();
@@ -151,7 +152,7 @@ impl<'a> Progress<'a> {
                 });
             }
         } else {
-            let was_suspended = has(&conditions, "Suspended");
+            let was_suspended = is_condition_true(&conditions, "Suspended");
             record_suspension(&mut conditions, job.spec.suspend, now);
             match (was_suspended, job.spec.suspend) {
                 (false, true) => events.push(EventText::normal("Suspended", "Job suspended".to_owned())),
@@ -292,7 +293,7 @@ impl<'a> Progress<'a> {
         let pause = BACK_OFF_FIRST
             .saturating_mul(2_u32.saturating_pow(doublings))
             .min(BACK_OFF_MAX);
-        remaining(
+        time_remaining(
             last,
             i64::try_from(pause.as_secs()).unwrap_or(i64::MAX),
             self.inputs.now,
@@ -304,7 +305,7 @@ impl<'a> Progress<'a> {
         let job = self.inputs.workload;
         let seconds = job.spec.active_deadline_seconds.filter(|_| self.end.is_none())?;
         let start = text(&job.status, "startTime").parse().ok()?;
-        remaining(start, seconds, self.inputs.now)
+        time_remaining(start, seconds, self.inputs.now)
     }
 }
 
@@ -342,7 +343,7 @@ fn end_of(
     }
     let start = text(&job.status, "startTime").parse::<Timestamp>().ok();
     if let (Some(seconds), Some(start), false) = (job.spec.active_deadline_seconds, start, job.spec.suspend)
-        && remaining(start, seconds, inputs.now).is_none()
+        && time_remaining(start, seconds, inputs.now).is_none()
     {
         return Some(End::DeadlineExceeded);
     }

@@ -9,7 +9,7 @@ use client::Event;
 
 use super::cluster_id::ClusterId;
 use super::desired::{Availability, ClusterState, Reachability};
-use crate::malformed_object::log_skipped;
+use crate::malformed_object::log_malformed;
 
 /// Maximum number of exports of each other cluster. Each may use a cluster IP of this one, and the smallest usual
 /// range, a /20, has 4,094 of them.
@@ -48,7 +48,7 @@ impl<T: Resource> CachedObjects<T> {
                 None
             }
             Event::Malformed { key, error } => {
-                log_skipped::<T>(&key, &error);
+                log_malformed::<T>(&key, &error);
                 None
             }
         }

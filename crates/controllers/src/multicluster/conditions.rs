@@ -50,7 +50,7 @@ impl State {
 }
 
 /// Returns the conditions of an export.
-pub(super) fn of_export(validity: Validity, resolution: Option<&Resolution>) -> Vec<State> {
+pub(super) fn export_conditions(validity: Validity, resolution: Option<&Resolution>) -> Vec<State> {
     let (reason, ready, message) = match validity {
         Validity::Valid => ("Valid", "Ready", "the Service is exported"),
         Validity::NoService => ("NoService", "Pending", "the Service does not exist"),
@@ -65,12 +65,12 @@ pub(super) fn of_export(validity: Validity, resolution: Option<&Resolution>) -> 
         State::new("Valid", is_valid, reason, message),
         State::new("Ready", is_valid, ready, message),
     ];
-    states.extend(resolution.map(conflict));
+    states.extend(resolution.map(conflict_condition));
     states
 }
 
 /// Returns the condition `Conflict`, which is the same on all exports of a Service.
-fn conflict(resolution: &Resolution) -> State {
+fn conflict_condition(resolution: &Resolution) -> State {
     if resolution.conflicts.is_empty() {
         return State::new("Conflict", false, "NoConflicts", "all exports agree");
     }
@@ -93,7 +93,10 @@ fn conflict(resolution: &Resolution) -> State {
 }
 
 /// Returns the condition of an import about the clusters that export it.
-pub(super) fn reachability(unreachable: &BTreeSet<ClusterId>, withdrawn: &BTreeSet<ClusterId>) -> State {
+pub(super) fn reachability_condition(
+    unreachable: &BTreeSet<ClusterId>,
+    withdrawn: &BTreeSet<ClusterId>,
+) -> State {
     const KIND: &str = "ClustersReachable";
     if unreachable.is_empty() {
         return State::new(KIND, true, "Reachable", "all exporting clusters are reachable");
@@ -115,7 +118,7 @@ pub(super) fn reachability(unreachable: &BTreeSet<ClusterId>, withdrawn: &BTreeS
 }
 
 /// Returns the condition of an import about mirrored slices that the API server rejects.
-pub(super) fn mirrored(rejected: &BTreeMap<String, String>) -> State {
+pub(super) fn mirrored_slices_condition(rejected: &BTreeMap<String, String>) -> State {
     const KIND: &str = "EndpointsMirrored";
     let Some((name, response)) = rejected.first_key_value() else {
         return State::new(KIND, true, "Mirrored", "no EndpointSlice is rejected");

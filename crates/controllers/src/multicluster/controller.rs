@@ -12,7 +12,7 @@ use reconcile::{Action, Reconciler};
 
 use super::caches::{CachedObjects, ClusterCache, EXPORTS_MAX, SlicesByService, import_of};
 use super::cluster_id::ClusterId;
-use super::desired::{Desired, Inputs, Reachability, decide, importing};
+use super::desired::{Desired, Inputs, Reachability, decide, exporting_clusters};
 use super::observed::Observed;
 use super::{names, step};
 
@@ -120,7 +120,7 @@ impl MultiClusterController {
             local,
             clusters: self.clusters.iter().map(|cluster| cluster.state(key)).collect(),
             import,
-            importing: importing(import, self.mirrored.of(key)),
+            importing: exporting_clusters(import, self.mirrored.of(key)),
         }))
     }
 

@@ -62,7 +62,7 @@ pub(super) struct Inputs<'a> {
 
 /// Returns the clusters in the status of an import and those of its mirrored slices. The slices count because a
 /// process can exit before the first write of the status.
-pub(super) fn importing<'a>(
+pub(super) fn exporting_clusters<'a>(
     import: Option<&'a ServiceImport>,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
 ) -> BTreeSet<&'a str> {
@@ -102,12 +102,12 @@ pub(super) enum Import {
         reachability: State,
     },
     /// The import exists, with these objects.
-    Present(Box<Present>),
+    Present(Box<PresentImport>),
 }
 
 /// The desired objects of an import that exists.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Present {
+pub(super) struct PresentImport {
     pub(super) resolution: Resolution,
     /// Name of the derived Service; `None` for a headless import.
     pub(super) derived: Option<String>,
@@ -132,7 +132,7 @@ pub(super) fn decide(inputs: &Inputs<'_>) -> Desired {
         let resolution = resolution
             .as_ref()
             .filter(|_| validity == Validity::Valid && !is_held);
-        Some(conditions::of_export(validity, resolution))
+        Some(conditions::export_conditions(validity, resolution))
     });
     Desired {
         key: inputs.key.clone(),
@@ -141,6 +141,7 @@ pub(super) fn decide(inputs: &Inputs<'_>) -> Desired {
     }
 }
 
+/// Decides about the import: absent, held as it is, or present with objects.
 fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option<&Resolution>) -> Import {
     if !inputs.has_namespace {
         return Import::Absent;
@@ -156,9 +157,9 @@ fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option
     };
     let withdrawn = with(|reachability| reachability == Reachability::Lost);
     let unreachable = with(|reachability| reachability != Reachability::Reachable);
-    let reachability = conditions::reachability(&unreachable, &withdrawn);
+    let reachability = conditions::reachability_condition(&unreachable, &withdrawn);
     if inputs.clusters.iter().any(|state| is_unread(inputs, state)) {
-        let (kept, slices) = held(inputs, exports);
+        let (kept, slices) = kept_clusters_and_slices(inputs, exports);
         return Import::Held {
             kept,
             slices,
@@ -171,7 +172,7 @@ fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option
     };
     let derived = (!resolution.spec.is_headless()).then(|| names::derived_service(&inputs.key.name));
     let slices = mirror(inputs, exports, &resolution.accepted, derived.as_deref());
-    Import::Present(Box::new(Present {
+    Import::Present(Box::new(PresentImport {
         derived,
         slices,
         clusters: exports.iter().map(|export| export.cluster.clone()).collect(),
@@ -187,7 +188,7 @@ fn is_unread(inputs: &Inputs<'_>, state: &ClusterState<'_>) -> bool {
 
 /// Returns the clusters whose existing slices remain, and the slices of the others. A port is accepted if the current
 /// import has it.
-fn held(
+fn kept_clusters_and_slices(
     inputs: &Inputs<'_>,
     exports: &[ClusterExport<'_>],
 ) -> (BTreeSet<ClusterId>, BTreeMap<String, EndpointSlice>) {

@@ -48,7 +48,7 @@ pub(super) async fn execute(client: &Client, clock: &WallClock, desired: Desired
             // The import states the reason, and its other objects do not wait.
             Err(error) if is_rejection(&write, &error) => {
                 tracing::warn!(import = %desired.key, %error, "object of an import rejected; it is left out");
-                note_rejection(&write, &error, &mut observed);
+                record_rejection(&write, &error, &mut observed);
                 rejected = Some(error);
             }
             Err(error) => return Err(error),
@@ -71,7 +71,7 @@ fn is_rejection(write: &Write, error: &ClientError) -> bool {
     }
 }
 
-fn note_rejection(write: &Write, error: &ClientError, observed: &mut Observed) {
+fn record_rejection(write: &Write, error: &ClientError, observed: &mut Observed) {
     let response: String = status_message(error)
         .chars()
         .take(RESPONSE_CHARACTERS_MAX)

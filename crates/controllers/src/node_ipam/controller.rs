@@ -10,7 +10,7 @@ use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
 use super::Ranges;
-use crate::malformed_object::log_skipped;
+use crate::malformed_object::log_malformed;
 
 /// The job of a reconciliation.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Reconciler for NodeIpamController {
                 }
             }
             Event::Synced => self.is_synced = true,
-            Event::Malformed { key, error } => log_skipped::<Node>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<Node>(&key, &error),
         }
     }
 

@@ -11,7 +11,7 @@ use reconcile::{Action, Reconciler};
 
 use super::{Lifecycle, NodeState, Settings, Step};
 use crate::caches::Tombstones;
-use crate::malformed_object::log_skipped;
+use crate::malformed_object::log_malformed;
 
 /// Interval between checks of the Pods of a Node with an eviction taint, which may report readiness again.
 const PODS_PERIOD: Duration = Duration::from_secs(60);
@@ -93,7 +93,7 @@ impl NodeLifecycleController {
                 self.pods_checked.remove(&*key.name);
             }
             Event::Synced => self.are_nodes_synced = true,
-            Event::Malformed { key, error } => log_skipped::<Node>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<Node>(&key, &error),
         }
     }
 
@@ -102,7 +102,7 @@ impl NodeLifecycleController {
             Event::Applied(lease) => self.lifecycle.apply_lease(&lease, now),
             Event::Deleted(key) => self.lifecycle.remove_lease(&key.name),
             Event::Synced => self.are_leases_synced = true,
-            Event::Malformed { key, error } => log_skipped::<Lease>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<Lease>(&key, &error),
         }
     }
 
@@ -111,8 +111,8 @@ impl NodeLifecycleController {
         let version = |version: &str| version.parse().unwrap_or(0_u64);
         let name = &node.metadata.name;
         let known = self.lifecycle.node(name);
-        let of_node = version(&node.metadata.resource_version);
-        let is_old = known.is_some_and(|known| version(&known.resource_version) > of_node);
+        let node_version = version(&node.metadata.resource_version);
+        let is_old = known.is_some_and(|known| version(&known.resource_version) > node_version);
         if is_old || self.tombstones.contains(&node.metadata.uid) {
             return;
         }

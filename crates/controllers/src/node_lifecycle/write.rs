@@ -63,8 +63,8 @@ pub(super) async fn mark_pods_not_ready(environment: &Environment, node: &str) -
         .await?
         .items;
     // Filter again: a server that ignores field selectors would return every Pod.
-    let of_node = pods.iter().filter(|pod| pod.spec.node_name == node);
-    for pod in of_node.filter(|pod| pod.is_ready()) {
+    let pods_of_node = pods.iter().filter(|pod| pod.spec.node_name == node);
+    for pod in pods_of_node.filter(|pod| pod.is_ready()) {
         let key = pod.metadata.key();
         let path = format!("{}/{}/status", Pod::collection(Some(&key.namespace)), key.name);
         let time = environment.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

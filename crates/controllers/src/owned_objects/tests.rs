@@ -86,7 +86,7 @@ fn objects_missing_in_a_complete_list_are_removed() {
     sets.apply(set("b", Some("d"), 2));
     // Created after the list was read.
     sets.apply_response(set("c", Some("d"), 9));
-    let listed = Listed {
+    let listed = ObjectList {
         items: vec![set("b", Some("d"), 2)],
         revision: 7,
     };

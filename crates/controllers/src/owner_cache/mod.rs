@@ -10,9 +10,9 @@ use client::Event;
 use reconcile::queue::Queue;
 use serde_json::Value;
 
-use crate::api_requests::Listed;
-use crate::malformed_object::log_skipped;
-use crate::owned_objects::{AffectedOwners, OwnedObjects, read_selector, selects};
+use crate::api_requests::ObjectList;
+use crate::malformed_object::log_malformed;
+use crate::owned_objects::{AffectedOwners, OwnedObjects, read_selector, selector_matches};
 
 pub(crate) use server_state::{ServerState, read_current, write_owner_changes};
 
@@ -93,7 +93,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
                 // Responses to jobs in progress may be older or newer than the list.
                 self.needs_refresh.extend(queue.in_progress().cloned());
             }
-            Event::Malformed { key, error } => log_skipped::<O>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<O>(&key, &error),
         }
     }
 
@@ -118,7 +118,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
                 self.owned.complete_list(revision)
             }
             Event::Malformed { key, error } => {
-                log_skipped::<T>(&key, &error);
+                log_malformed::<T>(&key, &error);
                 Vec::new()
             }
         };
@@ -205,7 +205,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
     }
 
     /// Applies a complete list of the objects that match an owner's selector, which completes the refresh.
-    fn apply_list(&mut self, key: &ObjectKey, listed: Listed<T>) {
+    fn apply_list(&mut self, key: &ObjectKey, listed: ObjectList<T>) {
         if let Some(owner) = self.objects.get(key) {
             let selector = read_selector((self.selector_of)(owner)).unwrap_or_default();
             self.owned.apply_list(owner.metadata(), &selector, listed);
@@ -236,7 +236,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
             let selector = (self.selector_of)(owner);
             size_left = size_left.and_then(|left| left.checked_sub(size_of_selector(selector)));
             let may_adopt = size_left.is_none()
-                || read_selector(selector).is_some_and(|selector| selects(&selector, labels));
+                || read_selector(selector).is_some_and(|selector| selector_matches(&selector, labels));
             if may_adopt {
                 queue.add(owner.metadata().key(), now);
             }

@@ -5,7 +5,7 @@ use client::{Client, ClientError, MERGE_PATCH};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::api_requests::{Listed, decode, list, path_of, read};
+use crate::api_requests::{ObjectList, decode, list, path_of, read};
 use crate::owned_objects::{OwnerChange, read_selector};
 
 /// The state of an owner and its objects in responses of the server.
@@ -16,7 +16,7 @@ pub(crate) struct ServerState<O, T> {
     /// True if the owner is deleted.
     pub(crate) is_deleted: bool,
     /// All objects that match its selector, if they were read.
-    pub(crate) listed: Option<Listed<T>>,
+    pub(crate) listed: Option<ObjectList<T>>,
     /// Objects that were written.
     pub(crate) objects: Vec<T>,
     /// Objects that are deleted.
@@ -40,7 +40,7 @@ pub(crate) async fn read_current<O: Resource, T: Resource>(
     client: &Client,
     owner: &O,
     selector_of: fn(&O) -> &Value,
-) -> Result<Option<(O, Listed<T>)>, ClientError> {
+) -> Result<Option<(O, ObjectList<T>)>, ClientError> {
     let meta = owner.metadata();
     let now = read::<O>(client, &meta.key()).await?;
     let Some(now) = now.filter(|now| now.metadata().uid == meta.uid) else {

@@ -59,7 +59,7 @@ pub(crate) fn reconcile(inputs: &Inputs<'_>) -> Decision {
     if !changes.is_empty() {
         return next(Step::ChangeOwners(changes));
     }
-    let own: Vec<&ReplicaPod> = owned(set, inputs.pods);
+    let own: Vec<&ReplicaPod> = owned_pods(set, inputs.pods);
     if set.metadata.deletion_timestamp.is_none()
         && let Some(step) = scale_step(inputs, &own)
     {
@@ -79,7 +79,7 @@ pub(crate) fn reconcile(inputs: &Inputs<'_>) -> Decision {
 }
 
 /// Returns the Pods that the ReplicaSet owns.
-pub(super) fn owned<'a>(set: &ReplicaSet, pods: &[&'a ReplicaPod]) -> Vec<&'a ReplicaPod> {
+pub(super) fn owned_pods<'a>(set: &ReplicaSet, pods: &[&'a ReplicaPod]) -> Vec<&'a ReplicaPod> {
     let is_own = |pod: &&&ReplicaPod| {
         let controller = pod.metadata.controller();
         controller.is_some_and(|controller| controller.uid == set.metadata.uid)

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::pod::ReplicaPod;
-use super::reconcile::{Inputs, Step, owned, reconcile};
+use super::reconcile::{Inputs, Step, owned_pods, reconcile};
 use super::status::{Failure, status_of, status_patch};
 use crate::api_requests::{decode, patch_status, path_of, status_message};
 use crate::environment::Environment;
@@ -133,7 +133,7 @@ async fn create(
     });
     let mut now: Vec<&ReplicaPod> = pods.iter().collect();
     now.extend(&output.objects);
-    finish(environment, set, &now, events, failed.zip(failure)).await
+    record_result(environment, set, &now, events, failed.zip(failure)).await
 }
 
 /// Deletes Pods. One that changed after the ranking is a conflict and is ranked again.
@@ -184,7 +184,7 @@ async fn delete(
         return Err(error);
     }
     let now: Vec<&ReplicaPod> = pods.iter().collect();
-    finish(environment, set, &now, events, failed.zip(failure)).await
+    record_result(environment, set, &now, events, failed.zip(failure)).await
 }
 
 /// Deletes a Pod; returns it if it has a grace period.
@@ -198,7 +198,7 @@ pub(crate) async fn delete_pod(
     let response = client
         .request(Method::DELETE, &path, JSON, Some(&options))
         .await?;
-    if !remains(&response) {
+    if !is_still_present(&response) {
         return Ok(None);
     }
     decode(path, response).map(Some)
@@ -206,7 +206,7 @@ pub(crate) async fn delete_pod(
 
 /// Returns true if the Pod in the response to its deletion still exists. A removed Pod has a grace period of zero and no
 /// finalizers.
-fn remains(pod: &Value) -> bool {
+fn is_still_present(pod: &Value) -> bool {
     let metadata = child(pod, "metadata");
     let is_removed =
         number(metadata, "deletionGracePeriodSeconds") == 0 && items(metadata, "finalizers").is_empty();
@@ -214,7 +214,7 @@ fn remains(pod: &Value) -> bool {
 }
 
 /// Records Events, and writes a failure to the status before it is returned.
-async fn finish(
+async fn record_result(
     environment: &Environment,
     set: &ReplicaSet,
     pods: &[&ReplicaPod],
@@ -228,7 +228,12 @@ async fn finish(
     let Some((error, failure)) = failed else {
         return Ok(());
     };
-    let status = status_of(set, &owned(set, pods), Some(&failure), environment.clock.now());
+    let status = status_of(
+        set,
+        &owned_pods(set, pods),
+        Some(&failure),
+        environment.clock.now(),
+    );
     if status != set.status
         && let Err(error) = patch_status(&environment.client, set, &status_patch(set, &status)).await
     {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::replicaset::ReplicaPod;
 use crate::replicaset::ranking::pods_to_delete;
 use crate::selection::Controller;
-use crate::workload::pods::{is_available, next_available, owned, pod_from, pod_owner_changes};
+use crate::workload::pods::{is_available, next_available, owned_pods, pod_from, pod_owner_changes};
 use crate::workload::{Decision, Inputs, PodChanges, Step, Workload, count, pods_at_once, status_patch};
 
 /// Upper bound of Pods that one job creates or deletes, as upstream.
@@ -30,7 +30,7 @@ impl Workload for ReplicationController {
         if !changes.is_empty() {
             return Decision::step(Step::ChangeOwners(changes));
         }
-        let pods = owned(inputs);
+        let pods = owned_pods(inputs);
         if controller.metadata.deletion_timestamp.is_none()
             && let Some(step) = scale(inputs, &pods).into_step()
         {

@@ -19,7 +19,7 @@ use super::retry::Attempts;
 use super::score::choose_node;
 use super::write::{Job, JobOutput, Placement};
 use crate::caches::{Cached, CompactSet, ObjectCache};
-use crate::malformed_object::log_skipped;
+use crate::malformed_object::log_malformed;
 
 /// A change that a watch reports, with the revision of its list.
 #[expect(
@@ -84,7 +84,7 @@ impl Scheduler {
                 self.retry(queue, now);
             }
             Event::Synced => self.are_nodes_synced = true,
-            Event::Malformed { key, error } => log_skipped::<Node>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<Node>(&key, &error),
         }
     }
 
@@ -97,7 +97,7 @@ impl Scheduler {
             }
             Event::Deleted(key) => _ = self.namespaces.remove(&*key.name),
             Event::Synced => self.are_namespaces_synced = true,
-            Event::Malformed { key, error } => log_skipped::<Namespace>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<Namespace>(&key, &error),
         }
     }
 
@@ -126,7 +126,7 @@ impl Scheduler {
                 }
                 self.retry(queue, now);
             }
-            Event::Malformed { key, error } => log_skipped::<SchedulePod>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<SchedulePod>(&key, &error),
         }
     }
 

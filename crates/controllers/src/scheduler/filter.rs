@@ -111,11 +111,11 @@ pub(crate) fn refusals(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) ->
     if pod.host_ports().any(|port| usage.ports.conflict_with(&port)) {
         return vec![Refusal::PortTaken];
     }
-    insufficient(pod, node, usage)
+    insufficient_resources(pod, node, usage)
 }
 
 /// Returns the resources of the Node that the Pod would exceed.
-fn insufficient(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) -> Vec<Refusal> {
+fn insufficient_resources(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) -> Vec<Refusal> {
     let allocatable = &node.status.allocatable;
     let mut refusals = Vec::new();
     let pods_max = allocatable.get("pods").and_then(|text| text.parse::<i64>().ok());

@@ -13,7 +13,7 @@ use reconcile::{Action, Reconciler};
 use super::reconcile::{Inputs, Step, reconcile};
 use super::write::WriteResult;
 use crate::caches::Tombstones;
-use crate::malformed_object::log_skipped;
+use crate::malformed_object::log_malformed;
 
 /// A change that a watch reports.
 pub(super) enum Change {
@@ -68,7 +68,7 @@ impl ServiceCidrController {
                 }
             }
             Event::Synced => self.are_cidrs_synced = true,
-            Event::Malformed { key, error } => log_skipped::<ServiceCidr>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<ServiceCidr>(&key, &error),
         }
     }
 
@@ -82,7 +82,7 @@ impl ServiceCidrController {
                 }
             }
             Event::Synced => self.are_addresses_synced = true,
-            Event::Malformed { key, error } => log_skipped::<IpAddress>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<IpAddress>(&key, &error),
         }
     }
 

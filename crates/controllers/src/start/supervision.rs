@@ -28,20 +28,20 @@ pub(super) async fn supervise<F>(
     loop {
         // The run has a task of its own, which a panic ends.
         let mut run = JoinSet::new();
-        run.spawn(start(dropped(running.clone())));
+        run.spawn(start(wait_until_dropped(running.clone())));
         let Some(Err(error)) = run.join_next().await else {
             return;
         };
         tracing::error!(controller = name, %error, delay = ?RESTART_DELAY, "controller panicked; restarting");
         tokio::select! {
             biased;
-            () = dropped(running.clone()) => return,
+            () = wait_until_dropped(running.clone()) => return,
             () = tokio::time::sleep(RESTART_DELAY) => {}
         }
     }
 }
 
 /// Returns a future that resolves when the sender is dropped.
-fn dropped(mut running: watch::Receiver<()>) -> Shutdown {
+fn wait_until_dropped(mut running: watch::Receiver<()>) -> Shutdown {
     Box::pin(async move { while running.changed().await.is_ok() {} })
 }

@@ -8,7 +8,7 @@ use api::object::{ControllerRevision, StatefulSet};
 use super::pods::{first_ordinal, is_running, ordinal_of, pod_of, revision_of};
 use super::status::{current_revision, status_of};
 use crate::replicaset::ReplicaPod;
-use crate::workload::pods::{next_available, owned, pod_owner_changes};
+use crate::workload::pods::{next_available, owned_pods, pod_owner_changes};
 use crate::workload::revisions::{excess_revisions, update_revision};
 use crate::workload::{Decision, Inputs, PodChanges, Step, pods_at_once, status_patch};
 
@@ -39,7 +39,7 @@ pub(super) fn reconcile(inputs: &Inputs<'_, StatefulSet>) -> Decision {
         Err(_) if set.metadata.deletion_timestamp.is_some() => return Decision::default(),
         Err(step) => return Decision::step(step),
     };
-    let pods = owned(inputs);
+    let pods = owned_pods(inputs);
     let status = status_of(set, &pods, update, inputs.now);
     if let Some(patch) = status_patch(set, &set.status, &status) {
         return Decision::step(Step::UpdateStatus(patch, Vec::new()));

@@ -27,9 +27,9 @@ pub(super) fn status_of(
 ) -> Value {
     let number = |is_counted: &dyn Fn(&ReplicaPod) -> bool| pods.iter().filter(|pod| is_counted(pod)).count();
     let is_live = |pod: &ReplicaPod| pod.metadata.deletion_timestamp.is_none();
-    let of_revision = |name: &str| number(&|pod| is_live(pod) && revision_of(pod) == name);
+    let pods_at_revision = |name: &str| number(&|pod| is_live(pod) && revision_of(pod) == name);
     let ready = number(&is_running);
-    let updated = of_revision(&update.metadata.name);
+    let updated = pods_at_revision(&update.metadata.name);
     let mut current = current_revision(set, update);
     let desired = usize::try_from(set.spec.replicas).unwrap_or(0);
     let is_rolled_out = [updated, ready, pods.len()]
@@ -44,7 +44,7 @@ pub(super) fn status_of(
         "replicas": pods.len(),
         "readyReplicas": count(ready),
         "availableReplicas": available,
-        "currentReplicas": count(of_revision(current)),
+        "currentReplicas": count(pods_at_revision(current)),
         "updatedReplicas": count(updated),
         "currentRevision": current,
         "updateRevision": update.metadata.name,

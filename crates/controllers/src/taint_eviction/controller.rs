@@ -10,10 +10,10 @@ use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
 use super::cached_pod::{CachedPod, SharedValues};
-use super::decide::{RemainingTime, SeenTaint, no_execute_taints, remaining};
+use super::decide::{RemainingTime, SeenTaint, no_execute_taints, time_remaining};
 use super::pod::EvictionPod;
 use crate::caches::{Cached, CompactSet, ObjectCache};
-use crate::malformed_object::log_skipped;
+use crate::malformed_object::log_malformed;
 
 /// A change that a watch reports, with the revision of its list.
 pub(super) enum Change {
@@ -65,7 +65,7 @@ impl TaintEviction {
             }
             Event::Deleted(key) => _ = self.taints.remove(&*key.name),
             Event::Synced => self.are_nodes_synced = true,
-            Event::Malformed { key, error } => log_skipped::<Node>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<Node>(&key, &error),
         }
     }
 
@@ -104,7 +104,7 @@ impl TaintEviction {
                     }
                 }
             }
-            Event::Malformed { key, error } => log_skipped::<EvictionPod>(&key, &error),
+            Event::Malformed { key, error } => log_malformed::<EvictionPod>(&key, &error),
         }
     }
 
@@ -165,7 +165,7 @@ impl Reconciler for TaintEviction {
         let Some(taints) = self.taints.get(&*pod.node_name) else {
             return Action::Done;
         };
-        match remaining(pod, taints, self.clock.now()) {
+        match time_remaining(pod, taints, self.clock.now()) {
             RemainingTime::Forever => Action::Done,
             RemainingTime::For(pause) => Action::RequeueAfter(pause),
             RemainingTime::Over => Action::Run(pod.identity()),

@@ -46,7 +46,7 @@ pub(super) fn no_execute_taints(taints: &[Taint], seen: &[SeenTaint], now: Times
 }
 
 /// Returns the time that a Pod may stay on a Node with these taints.
-pub(super) fn remaining(pod: &CachedPod, taints: &[SeenTaint], now: Timestamp) -> RemainingTime {
+pub(super) fn time_remaining(pod: &CachedPod, taints: &[SeenTaint], now: Timestamp) -> RemainingTime {
     if !pod.is_evictable {
         return RemainingTime::Forever;
     }

@@ -12,8 +12,8 @@ use reconcile::{Action, Reconciler};
 
 use super::write::{Job, JobOutput};
 use super::{Inputs, Step, Workload, is_tracked};
-use crate::malformed_object::log_skipped;
-use crate::owned_objects::{OwnedObjects, OwnerChange, owner_changes, read_selector, selects};
+use crate::malformed_object::log_malformed;
+use crate::owned_objects::{OwnedObjects, OwnerChange, owner_changes, read_selector, selector_matches};
 use crate::owner_cache::OwnerCache;
 use crate::replicaset::ReplicaPod;
 
@@ -62,7 +62,7 @@ impl<W: Workload> WorkloadController<W> {
                 self.revisions.complete_list(revision)
             }
             Event::Malformed { key, error } => {
-                log_skipped::<ControllerRevision>(&key, &error);
+                log_malformed::<ControllerRevision>(&key, &error);
                 return;
             }
         };
@@ -119,7 +119,7 @@ impl<W: Workload> WorkloadController<W> {
                 self.nodes.remove(&*key.name);
             }
             Event::Synced => self.are_nodes_synced = true,
-            Event::Malformed { key, error } => return log_skipped::<Node>(&key, &error),
+            Event::Malformed { key, error } => return log_malformed::<Node>(&key, &error),
         }
         self.owners.enqueue_all(queue, now);
     }
@@ -132,7 +132,8 @@ pub(super) fn is_foreign<W: Workload>(workload: Option<&W>, pod: &ObjectMeta) ->
     };
     match pod.controller() {
         Some(owner) => owner.uid != workload.metadata().uid,
-        None => read_selector(workload.selector()).is_none_or(|selector| !selects(&selector, &pod.labels)),
+        None => read_selector(workload.selector())
+            .is_none_or(|selector| !selector_matches(&selector, &pod.labels)),
     }
 }
 

@@ -15,7 +15,7 @@ use super::Inputs;
 use super::Workload;
 
 /// Returns the Pods that the workload owns.
-pub(crate) fn owned<'a, W: Workload>(inputs: &Inputs<'a, W>) -> Vec<&'a ReplicaPod> {
+pub(crate) fn owned_pods<'a, W: Workload>(inputs: &Inputs<'a, W>) -> Vec<&'a ReplicaPod> {
     let uid = &inputs.workload.metadata().uid;
     let is_own = |pod: &&&ReplicaPod| pod.metadata.controller().is_some_and(|owner| owner.uid == *uid);
     inputs.pods.iter().filter(is_own).copied().collect()

@@ -73,6 +73,7 @@ pub(super) async fn execute<W: Workload>(
     Ok(output)
 }
 
+/// Executes a step. Responses go into the output, for the caches.
 async fn write<W: Workload>(
     environment: &Environment,
     workload: &W,

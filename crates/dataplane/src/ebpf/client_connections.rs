@@ -67,7 +67,7 @@ impl ClientConnections {
             let is_known = |socket: &TcpSocket| sockets.contains_key(&socket.cookie);
             let listed = diagnostics.tcp_sockets(sockets.len(), is_known)?;
             for socket in listed {
-                let (local, remote) = (canonical(socket.local), canonical(socket.remote));
+                let (local, remote) = (canonical_address(socket.local), canonical_address(socket.remote));
                 // A socket may have connected elsewhere since.
                 if let Some(known) = sockets
                     .remove(&socket.cookie)
@@ -82,6 +82,6 @@ impl ClientConnections {
 }
 
 /// Returns an IPv4 address for one as `::ffff:…`.
-fn canonical(address: SocketAddr) -> SocketAddr {
+fn canonical_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

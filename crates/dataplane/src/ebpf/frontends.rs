@@ -51,8 +51,8 @@ pub(super) fn groups(plan: &Plan, service: &ObjectKey, features: KernelFeatures)
                 continue;
             };
             let at = SocketAddr::new(address, frontend.port);
-            let mut of_port = groups.iter_mut().skip(first_of_port);
-            match of_port.find(|group| group.set == set) {
+            let mut port_groups = groups.iter_mut().skip(first_of_port);
+            match port_groups.find(|group| group.set == set) {
                 Some(group) => group.frontends.push(at),
                 None => groups.push(Group {
                     port: port.key.clone(),
@@ -94,14 +94,14 @@ fn endpoints_for_local_clients(frontend: &Frontend, detects_pods: bool) -> Optio
         return None;
     }
     // Without detection, connections of Pods count as connections from outside.
-    let of_pods = frontend.target(if detects_pods {
+    let pod_target = frontend.target(if detects_pods {
         Origin::Pod
     } else {
         Origin::Outside
     });
     // A client on this node that detection misses counts as one from outside.
     let others = [frontend.target(Origin::Node), frontend.target(Origin::Outside)];
-    match of_pods {
+    match pod_target {
         Target::Reject if others.iter().all(|other| matches!(other, Target::Reject)) => Some(None),
         Target::Balance {
             set,

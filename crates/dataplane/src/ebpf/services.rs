@@ -169,11 +169,11 @@ impl Services {
             .fold((self.generation, self.counter), |(generation, counter), now| {
                 (generation.max(now.0.generation() + 1), counter.max(now.1 + 1))
             });
-        let of_endpoints = kernel
+        let endpoint_generations = kernel
             .endpoints
             .keys()
             .map(|key| PackedGeneration(u64::from_ne_bytes(*key)).generation() + 1);
-        self.generation = of_endpoints.fold(generation.max(1), u64::max);
+        self.generation = endpoint_generations.fold(generation.max(1), u64::max);
         self.counter = kernel
             .counters
             .iter()

@@ -6,7 +6,7 @@ use plan::{HealthCheck, Plan};
 use super::INVALID_DROPPED_COUNTER;
 use super::context::{Context, InvalidPackets, NodePortMatch};
 use super::names::{
-    CANARY, FORWARD, HEALTH_CHECKS, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING, REJECT, Shared, Table,
+    CANARY, FORWARD, HEALTH_CHECKS, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING, REJECT, SharedChain, Table,
 };
 use super::rule::{Rule, reject};
 
@@ -57,9 +57,9 @@ impl Jump {
 const LOAD_BALANCER: &str = "kubernetes load balancer firewall";
 const EXTERNAL: &str = "kubernetes externally-visible service portals";
 const PORTALS: &str = "kubernetes service portals";
-const PROXY_FIREWALL: &str = Shared::ProxyFirewall.name();
-const EXTERNAL_SERVICES: &str = Shared::ExternalServices.name();
-const SERVICES: &str = Shared::Services.name();
+const PROXY_FIREWALL: &str = SharedChain::ProxyFirewall.name();
+const EXTERNAL_SERVICES: &str = SharedChain::ExternalServices.name();
+const SERVICES: &str = SharedChain::Services.name();
 
 /// All jumps, in the order of the rules.
 const JUMPS: [Jump; 13] = [
@@ -154,38 +154,41 @@ pub(super) fn counts(plan: &Plan, context: &Context) -> [u64; Table::ALL.len()] 
     for chain in chains(plan, context) {
         counts[chain.table as usize] += chain.rules.len() as u64;
     }
-    for chain in Shared::ALL {
-        counts[chain.table() as usize] += tail(chain, context).len() as u64;
+    for chain in SharedChain::ALL {
+        counts[chain.table() as usize] += last_rules(chain, context).len() as u64;
     }
     counts
 }
 
 /// Returns the last rules of a shared chain.
-pub(super) fn tail(chain: Shared, context: &Context) -> Vec<String> {
+pub(super) fn last_rules(chain: SharedChain, context: &Context) -> Vec<String> {
     match chain {
-        Shared::FilterServices => {
+        SharedChain::FilterServices => {
             let nets = context.service_cidrs.iter();
-            nets.map(|net| Rule::new().destination(*net).jump(Shared::ClusterIps.name()))
+            nets.map(|net| Rule::new().destination(*net).jump(SharedChain::ClusterIps.name()))
                 .collect()
         }
-        Shared::ClusterIps => {
+        SharedChain::ClusterIps => {
             vec![Rule::new().comment("no Service has this cluster IP").jump("DROP")]
         }
-        Shared::Services => {
+        SharedChain::Services => {
             let comment = "kubernetes service nodeports; NOTE: this must be the last rule in this chain";
             let destinations = context.node_ports.iter();
             let rule = |destination: &NodePortMatch| {
                 let rule = destination.check(destination.rule(context.family).comment(comment));
-                rule.jump(Shared::NodePorts.name())
+                rule.jump(SharedChain::NodePorts.name())
             };
             let pings = Rule::new()
                 .icmp(context.family)
                 .comment("echo requests to Services");
-            let mut rules = vec![pings.jump(Shared::Pings.name())];
+            let mut rules = vec![pings.jump(SharedChain::Pings.name())];
             rules.extend(destinations.map(rule));
             rules
         }
-        Shared::ProxyFirewall | Shared::ExternalServices | Shared::NodePorts | Shared::Pings => Vec::new(),
+        SharedChain::ProxyFirewall
+        | SharedChain::ExternalServices
+        | SharedChain::NodePorts
+        | SharedChain::Pings => Vec::new(),
     }
 }
 

@@ -62,7 +62,7 @@ impl Context {
         options: &Options,
         invalid: InvalidPackets,
     ) -> Self {
-        let of_family = |nets: &[IpNet]| -> Vec<IpNet> {
+        let nets_of_family = |nets: &[IpNet]| -> Vec<IpNet> {
             let own = nets.iter().filter(|net| Family::of(net.addr()) == family);
             own.map(IpNet::trunc).collect()
         };
@@ -74,7 +74,7 @@ impl Context {
             family,
             pods: match &settings.pods {
                 PodDetection::Ranges(nets) => {
-                    let nets = IpNet::aggregate(&of_family(nets)).into_iter();
+                    let nets = IpNet::aggregate(&nets_of_family(nets)).into_iter();
                     nets.map(PodMatch::Range).collect()
                 }
                 PodDetection::Interface(name) => vec![PodMatch::Interface(name.as_str().to_owned())],
@@ -82,7 +82,7 @@ impl Context {
                     vec![PodMatch::Interface(format!("{}+", prefix.as_str()))]
                 }
             },
-            service_cidrs: IpNet::aggregate(&of_family(&settings.service_cidrs)),
+            service_cidrs: IpNet::aggregate(&nets_of_family(&settings.service_cidrs)),
             node_ports,
             masquerade_mark: options.masquerade_mark(),
             invalid,

@@ -8,18 +8,18 @@ use plan::{Changes, Plan};
 
 use super::base_chains::{self, FixedChain, Jump};
 use super::context::Context;
-use super::names::{ChainName, HEALTH_CHECKS, Shared, Table};
-use super::saved::{RulesHash, Saved};
+use super::names::{ChainName, HEALTH_CHECKS, SharedChain, Table};
+use super::saved::{RulesHash, SavedTables};
 use super::service_rules::{Parts, ServiceRules};
 
 /// Chains and number of rules of one Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RuleSummary {
     chains: Box<[(ChainName, u64)]>,
-    shared: [u64; Shared::ALL.len()],
+    shared: [u64; SharedChain::ALL.len()],
     /// Number of rules in own chains, and in each shared chain.
     rules: u32,
-    shared_rules: [u16; Shared::ALL.len()],
+    shared_rules: [u16; SharedChain::ALL.len()],
 }
 
 impl RuleSummary {
@@ -42,7 +42,7 @@ impl RuleSummary {
 
     /// Returns the number of rules in a table.
     pub(super) fn rules_in(&self, table: Table) -> u64 {
-        let shared = Shared::ALL.iter().filter(|chain| chain.table() == table);
+        let shared = SharedChain::ALL.iter().filter(|chain| chain.table() == table);
         let shared: u64 = shared
             .map(|chain| u64::from(self.shared_rules[*chain as usize]))
             .sum();
@@ -116,7 +116,7 @@ impl<'a> RuleInputs<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Edit {
     fixed: Vec<FixedChain>,
-    shared: Vec<Shared>,
+    shared: Vec<SharedChain>,
     /// Services with the chains to rewrite.
     services: Vec<(ObjectKey, Vec<ChainName>)>,
     stale: Vec<ChainName>,
@@ -127,7 +127,11 @@ pub(super) struct Edit {
 
 impl Edit {
     /// Compares the desired rules with saved tables.
-    pub(super) fn from_saved(source: RuleInputs<'_>, mut saved: Saved, spellings: &ReadBackHashes) -> Self {
+    pub(super) fn from_saved(
+        source: RuleInputs<'_>,
+        mut saved: SavedTables,
+        spellings: &ReadBackHashes,
+    ) -> Self {
         let mut edit = Self::default();
         edit.jumps.extend(base_chains::jumps().filter(|jump| {
             let references = &saved.table(jump.table).references;
@@ -149,8 +153,8 @@ impl Edit {
                 edit.fixed.push(chain);
             }
         }
-        let mut shared: [RulesHash; Shared::ALL.len()] = Default::default();
-        let mut last: [Vec<String>; Shared::ALL.len()] = Default::default();
+        let mut shared: [RulesHash; SharedChain::ALL.len()] = Default::default();
+        let mut last: [Vec<String>; SharedChain::ALL.len()] = Default::default();
         for service in source.services() {
             let rules = source.rules_of(service);
             for (hash, rules) in shared.iter_mut().zip(&rules.shared) {
@@ -167,8 +171,8 @@ impl Edit {
             edit.rewrite(service, changed.map(|(name, _)| *name).collect());
             edit.summaries.push((service.clone(), summary));
         }
-        for ((chain, mut hash), mut last) in Shared::ALL.into_iter().zip(shared).zip(last) {
-            last.extend(base_chains::tail(chain, source.context));
+        for ((chain, mut hash), mut last) in SharedChain::ALL.into_iter().zip(shared).zip(last) {
+            last.extend(base_chains::last_rules(chain, source.context));
             last.iter().for_each(|rule| hash.add(rule));
             if !is_there(chain.table(), chain.name(), hash.finish()) {
                 edit.shared.push(chain);
@@ -198,7 +202,7 @@ impl Edit {
             let left: HashSet<ChainName> = summary.chains.iter().map(|(name, _)| *name).collect();
             let gone = before.chains.iter().map(|(name, _)| *name);
             edit.stale.extend(gone.filter(|name| !left.contains(name)));
-            for chain in Shared::ALL {
+            for chain in SharedChain::ALL {
                 let index = chain as usize;
                 if before.shared[index] != summary.shared[index] && !edit.shared.contains(&chain) {
                     edit.shared.push(chain);
@@ -211,8 +215,8 @@ impl Edit {
 
     /// Returns the number of chains and jumps that differ.
     pub(super) fn count(&self) -> usize {
-        let of_services: usize = self.services.iter().map(|(_, chains)| chains.len()).sum();
-        self.fixed.len() + self.shared.len() + of_services + self.stale.len() + self.jumps.len()
+        let service_chains: usize = self.services.iter().map(|(_, chains)| chains.len()).sum();
+        self.fixed.len() + self.shared.len() + service_chains + self.stale.len() + self.jumps.len()
     }
 
     /// Returns the chains to rewrite with the hashes of their rules.
@@ -233,7 +237,7 @@ impl Edit {
                 let rules = source.shared_rules_of(service);
                 rules.last[*chain as usize].iter().for_each(|rule| hash.add(rule));
             }
-            base_chains::tail(*chain, source.context)
+            base_chains::last_rules(*chain, source.context)
                 .iter()
                 .for_each(|rule| hash.add(rule));
             all.push((chain.table(), chain.name().into(), hash.finish()));
@@ -331,7 +335,7 @@ pub(super) fn record_summaries(applied: &mut RuleSummaries, summaries: Vec<(Obje
     }
 }
 
-fn write_shared(chain: Shared, source: RuleInputs<'_>, script: &mut Script<'_>) -> io::Result<()> {
+fn write_shared(chain: SharedChain, source: RuleInputs<'_>, script: &mut Script<'_>) -> io::Result<()> {
     for service in source.services() {
         let rules = source.shared_rules_of(service);
         let rules = &rules.shared[chain as usize];
@@ -349,7 +353,7 @@ fn write_shared(chain: Shared, source: RuleInputs<'_>, script: &mut Script<'_>) 
         }
     }
     script.belongs_to(None);
-    script.append(chain.name(), &base_chains::tail(chain, source.context))
+    script.append(chain.name(), &base_chains::last_rules(chain, source.context))
 }
 
 /// Input of `iptables-restore`, with the Service of each part.

@@ -170,13 +170,13 @@ impl FamilyTables {
 
     /// Returns counters for metrics.
     pub(super) fn counts(&self) -> IptablesCounts {
-        let of_services = |table| {
+        let service_rules = |table| {
             let summaries = self.applied.iter().flat_map(|applied| applied.values());
             summaries.map(|summary| summary.rules_in(table)).sum::<u64>()
         };
         let tables = Table::ALL.into_iter().map(|table| TableCounts {
             table: table.name(),
-            rules: self.fixed_rules[table as usize] + of_services(table),
+            rules: self.fixed_rules[table as usize] + service_rules(table),
             rules_last: self.rules_last[table as usize],
         });
         IptablesCounts {

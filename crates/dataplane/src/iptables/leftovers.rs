@@ -12,10 +12,10 @@ use crate::DataplaneError;
 use super::edit::Script;
 use super::names::{
     CANARY, ChainName, FIREWALL, FORWARD, HEALTH_CHECKS, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING, REJECT,
-    Shared, Table,
+    SharedChain, Table,
 };
 use super::program::{ProgramError, Programs, Variant};
-use super::saved::{PREFIX, Saved};
+use super::saved::{PREFIX, SavedTables};
 
 /// Chains of the ipvs mode only (IPV-07).
 const IPVS_ONLY: [&str; 5] = [
@@ -31,7 +31,7 @@ const IPVS_ONLY: [&str; 5] = [
 pub enum Leftovers {
     /// Own chains, and those of all modes of kube-proxy.
     All,
-    /// Own chains. Chains of kube-proxy have the same names, so [`Shared::ClusterIps`] must be among them.
+    /// Own chains. Chains of kube-proxy have the same names, so [`SharedChain::ClusterIps`] must be among them.
     Own,
     /// Chains of kube-proxy's ipvs mode only.
     IpvsOnly,
@@ -46,8 +46,8 @@ impl Leftovers {
         }
     }
 
-    fn concerns(self, saved: &Saved) -> bool {
-        let mark = Shared::ClusterIps;
+    fn concerns(self, saved: &SavedTables) -> bool {
+        let mark = SharedChain::ClusterIps;
         self != Self::Own || saved.table(mark.table()).chains.contains_key(mark.name())
     }
 }
@@ -120,7 +120,11 @@ fn has_legacy_tables(family: Family) -> bool {
     }
 }
 
-fn clean_tables(leftovers: Leftovers, programs: &Programs, saved: &Saved) -> Result<bool, ProgramError> {
+fn clean_tables(
+    leftovers: Leftovers,
+    programs: &Programs,
+    saved: &SavedTables,
+) -> Result<bool, ProgramError> {
     if !leftovers.concerns(saved) {
         return Ok(false);
     }
@@ -136,7 +140,7 @@ fn clean_tables(leftovers: Leftovers, programs: &Programs, saved: &Saved) -> Res
 }
 
 fn write_cleaning(
-    saved: &Saved,
+    saved: &SavedTables,
     is_leftover: impl Fn(Table, &str) -> bool,
     script: &mut Script<'_>,
 ) -> io::Result<()> {
@@ -173,7 +177,7 @@ fn write_cleaning(
 
 /// Returns true if a chain belongs to iptables mode, kube-proxy's or this one.
 fn is_of_iptables(table: Table, name: &str) -> bool {
-    let is_shared = Shared::ALL
+    let is_shared = SharedChain::ALL
         .iter()
         .any(|shared| shared.table() == table && shared.name() == name);
     let fixed: &[&str] = match table {

@@ -50,7 +50,7 @@ pub(super) const REJECT: &str = "KUBE-REJECT";
 
 /// A chain with rules of many Services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Shared {
+pub(super) enum SharedChain {
     /// Load balancer IPs with source ranges: drops other sources.
     ProxyFirewall,
     /// Rejects and drops at external IPs, load balancer IPs and node ports.
@@ -67,7 +67,7 @@ pub(super) enum Shared {
     Pings,
 }
 
-impl Shared {
+impl SharedChain {
     /// All shared chains.
     pub(super) const ALL: [Self; 7] = [
         Self::ProxyFirewall,

@@ -5,7 +5,7 @@ use api::object::ObjectKey;
 use plan::{Frontend, FrontendKind, Plan, Target};
 
 use super::context::Context;
-use super::names::Shared;
+use super::names::SharedChain;
 use super::rule::{Rule, reject};
 use super::service_rules::ServiceRules;
 
@@ -65,12 +65,12 @@ impl PingWriter<'_> {
     ) {
         let rule = || then(self.at(first(), " echo requests"));
         if !is_answered(&target) {
-            rules.push(Shared::Pings, rule().jump("RETURN"));
+            rules.push(SharedChain::Pings, rule().jump("RETURN"));
         } else if self.frontend.source_ranges.is_empty() {
-            rules.push(Shared::Pings, rule().jump(answer));
+            rules.push(SharedChain::Pings, rule().jump(answer));
         } else {
             for range in &self.frontend.source_ranges {
-                rules.push(Shared::Pings, rule().also_source(*range).jump(answer));
+                rules.push(SharedChain::Pings, rule().also_source(*range).jump(answer));
             }
         }
     }
@@ -85,8 +85,8 @@ impl PingWriter<'_> {
             None => None,
         };
         let chain = match self.frontend.kind {
-            FrontendKind::ClusterIp => Shared::FilterServices,
-            _ => Shared::ExternalServices,
+            FrontendKind::ClusterIp => SharedChain::FilterServices,
+            _ => SharedChain::ExternalServices,
         };
         if self.frontend.source_ranges.is_empty() {
             let rule = verdict.map(|verdict| self.at(Rule::new(), " has no endpoints").jump(verdict));

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use plan::Family;
 
 use super::names::{CANARY, Table};
-use super::saved::Saved;
+use super::saved::SavedTables;
 
 /// Time in seconds to wait for the lock of the tables, as kube-proxy.
 const LOCK_WAIT_SECONDS: &str = "5";
@@ -103,7 +103,7 @@ impl Programs {
     }
 
     /// Reads all tables.
-    pub(super) fn save(&self) -> Result<Saved, ProgramError> {
+    pub(super) fn save(&self) -> Result<SavedTables, ProgramError> {
         let program = self.name("-save");
         let mut child = spawn(
             Command::new(&program).stdin(Stdio::null()).stdout(Stdio::piped()),
@@ -111,8 +111,8 @@ impl Programs {
         )?;
         let stderr_text = read_stderr(child.stderr.take());
         let saved = match child.stdout.take() {
-            Some(stdout) => Saved::read(BufReader::new(stdout)),
-            None => Ok(Saved::default()),
+            Some(stdout) => SavedTables::read(BufReader::new(stdout)),
+            None => Ok(SavedTables::default()),
         };
         finish(child, stderr_text, &program)?;
         saved.map_err(|source| ProgramError::Pipe { program, source })

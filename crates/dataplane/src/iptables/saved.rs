@@ -57,9 +57,9 @@ pub(super) struct SavedTable {
 
 /// Content of all tables.
 #[derive(Debug, Default)]
-pub(super) struct Saved([SavedTable; Table::ALL.len()]);
+pub(super) struct SavedTables([SavedTable; Table::ALL.len()]);
 
-impl Saved {
+impl SavedTables {
     /// Parses the output of `iptables-save`. Unknown lines are skipped.
     pub(super) fn read(mut input: impl BufRead) -> io::Result<Self> {
         let mut saved = Self::default();

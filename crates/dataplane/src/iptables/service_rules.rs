@@ -10,7 +10,7 @@ use api::object::ObjectKey;
 use plan::{Backend, EndpointSet, Frontend, FrontendKind, Origin, Plan, ServicePortPlan, Target};
 
 use super::context::Context;
-use super::names::{ChainName, Kind, MARK_MASQ, MARK_OFF_CLUSTER, REJECT, Shared, identity};
+use super::names::{ChainName, Kind, MARK_MASQ, MARK_OFF_CLUSTER, REJECT, SharedChain, identity};
 use super::ping;
 use super::rule::{Rule, reject};
 
@@ -19,10 +19,10 @@ use super::rule::{Rule, reject};
 pub(super) struct ServiceRules {
     /// Own chains in table `nat`. A chain precedes the chains that jump to it.
     pub chains: Vec<(ChainName, Vec<String>)>,
-    /// Rules in shared chains, indexed by [`Shared`].
-    pub shared: [Vec<String>; Shared::ALL.len()],
-    /// Rules in shared chains that follow the rules of all Service ports, indexed by [`Shared`].
-    pub last: [Vec<String>; Shared::ALL.len()],
+    /// Rules in shared chains, indexed by [`SharedChain`].
+    pub shared: [Vec<String>; SharedChain::ALL.len()],
+    /// Rules in shared chains that follow the rules of all Service ports, indexed by [`SharedChain`].
+    pub last: [Vec<String>; SharedChain::ALL.len()],
     /// Names of the chains of endpoints.
     endpoints: HashSet<ChainName>,
 }
@@ -47,6 +47,7 @@ impl ServiceRules {
         Self::write(plan, service, context, parts, false)
     }
 
+    /// Returns the rules of a Service in one family.
     fn write(plan: &Plan, service: &ObjectKey, context: &Context, parts: Parts, with_chains: bool) -> Self {
         let mut rules = Self::default();
         let mut cluster_ips: Vec<IpAddr> = Vec::new();
@@ -74,9 +75,9 @@ impl ServiceRules {
         for ip in cluster_ips {
             let in_range = context.service_cidrs.iter().any(|net| net.contains(&ip));
             let chain = if in_range {
-                Shared::ClusterIps
+                SharedChain::ClusterIps
             } else {
-                Shared::FilterServices
+                SharedChain::FilterServices
             };
             let comment = format!("{service} has no such port");
             let rule = Rule::new().to(ip).comment(&comment).jump(REJECT);
@@ -91,7 +92,7 @@ impl ServiceRules {
     }
 
     /// Adds a rule to a shared chain.
-    pub(super) fn push(&mut self, chain: Shared, rule: String) {
+    pub(super) fn push(&mut self, chain: SharedChain, rule: String) {
         self.shared[chain as usize].push(rule);
     }
 }
@@ -199,7 +200,7 @@ impl PortWriter<'_> {
     }
 
     /// Adds a rule to a shared chain.
-    fn push(&mut self, chain: Shared, rule: String) {
+    fn push(&mut self, chain: SharedChain, rule: String) {
         if self.port.is_range {
             self.rules.last[chain as usize].push(rule);
         } else {
@@ -298,8 +299,8 @@ impl PortWriter<'_> {
     /// Writes the rules that lead from a frontend to its chain.
     fn dispatch(&mut self, frontend: &Frontend) {
         let chain = match frontend.kind {
-            FrontendKind::NodePort => Shared::NodePorts,
-            _ => Shared::Services,
+            FrontendKind::NodePort => SharedChain::NodePorts,
+            _ => SharedChain::Services,
         };
         let rule = match frontend.kind {
             FrontendKind::ClusterIp => {
@@ -325,9 +326,9 @@ impl PortWriter<'_> {
                 let drop = self.at(Rule::new(), frontend, &comment).jump("DROP");
                 // The verdicts of ports without endpoints precede that of a range.
                 let refused_in = if self.port.is_range {
-                    Shared::ExternalServices
+                    SharedChain::ExternalServices
                 } else {
-                    Shared::ProxyFirewall
+                    SharedChain::ProxyFirewall
                 };
                 self.push(refused_in, drop);
                 // A rejected client must not match a node port with the same number.
@@ -350,8 +351,8 @@ impl PortWriter<'_> {
             Some(Target::Balance { .. }) | None => return,
         };
         let chain = match frontend.kind {
-            FrontendKind::ClusterIp => Shared::FilterServices,
-            _ => Shared::ExternalServices,
+            FrontendKind::ClusterIp => SharedChain::FilterServices,
+            _ => SharedChain::ExternalServices,
         };
         if frontend.kind == FrontendKind::NodePort {
             let context = self.context;
@@ -365,7 +366,7 @@ impl PortWriter<'_> {
         if !balances(frontend) {
             // These packets must not match a port range, or a node port with the same number.
             let rule = self.at(Rule::new(), frontend, comment).jump("RETURN");
-            self.push(Shared::Services, rule);
+            self.push(SharedChain::Services, rule);
         }
         if frontend.source_ranges.is_empty() {
             let rule = self.at(Rule::new(), frontend, comment).jump(verdict);

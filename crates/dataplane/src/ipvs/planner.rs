@@ -73,8 +73,8 @@ fn node_port_addresses(plan: &Plan, port: &ServicePortPlan, number: u16) -> Vec<
 
 fn own_addresses(settings: &Settings, family: Family) -> Vec<IpAddr> {
     settings.node_port_ips(family).unwrap_or_else(|| {
-        let of_family = settings.node_addresses.iter().copied();
-        of_family
+        let node_addresses = settings.node_addresses.iter().copied();
+        node_addresses
             .filter(|address| Family::of(*address) == family && settings.accepts_node_port(*address))
             .collect()
     })

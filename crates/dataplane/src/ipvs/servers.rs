@@ -46,7 +46,7 @@ pub(super) struct Servers {
     /// Virtual servers at these addresses are not removed (KPF-23).
     excluded: Vec<IpNet>,
     planned: BTreeMap<ServerId, PlannedServer>,
-    of_service: HashMap<ObjectKey, Vec<ServerId>>,
+    ids_by_service: HashMap<ObjectKey, Vec<ServerId>>,
     /// Servers of no Service, with connections that continue.
     draining: BTreeSet<ServerId>,
     /// Addresses on the link.
@@ -101,7 +101,7 @@ impl Servers {
             link: ServiceLink::open()?,
             excluded,
             planned: BTreeMap::new(),
-            of_service: HashMap::new(),
+            ids_by_service: HashMap::new(),
             draining: BTreeSet::new(),
             addresses: BTreeSet::new(),
             missing_schedulers: BTreeSet::new(),
@@ -139,7 +139,7 @@ impl Servers {
     /// A [`ServersError`] if the kernel refuses.
     pub(super) fn begin_all(&mut self, plan: &Plan) -> Result<Pending, ServersError> {
         self.planned.clear();
-        self.of_service.clear();
+        self.ids_by_service.clear();
         let services: Vec<ObjectKey> = plan.services().cloned().collect();
         self.replan(plan, &services);
         self.addresses = self.link.addresses()?;
@@ -205,7 +205,7 @@ impl Servers {
     ) -> (BTreeSet<ServerId>, BTreeMap<ServerId, PlannedServer>) {
         let mut before: BTreeMap<ServerId, PlannedServer> = BTreeMap::new();
         for service in services {
-            for id in self.of_service.remove(service).unwrap_or_default() {
+            for id in self.ids_by_service.remove(service).unwrap_or_default() {
                 before.extend(self.planned.remove(&id).map(|planned| (id, planned)));
             }
         }
@@ -223,7 +223,7 @@ impl Servers {
                 self.planned.insert(id, planned);
             }
             if !ids.is_empty() {
-                self.of_service.insert(service.clone(), ids);
+                self.ids_by_service.insert(service.clone(), ids);
             }
         }
         (changed, before)
@@ -241,8 +241,8 @@ impl Servers {
         }
         let known = self.ipvs.destinations(id)?;
         for address in &planned.destinations {
-            let of_address = known.iter().find(|destination| destination.address == *address);
-            if of_address.is_some_and(|known| known.weight == WEIGHT && known.is_translated) {
+            let known_destination = known.iter().find(|destination| destination.address == *address);
+            if known_destination.is_some_and(|known| known.weight == WEIGHT && known.is_translated) {
                 continue;
             }
             differences += 1;

@@ -10,9 +10,9 @@ use plan::{EndpointSet, Family, Plan};
 use super::bytes::Bytes;
 use super::delegation::Delegation;
 use super::layout::Map;
-use super::local_redirects::redirected;
+use super::local_redirects::with_local_redirects;
 use super::map_element::{MapElement, difference};
-use super::port::{Port, Shared};
+use super::port::{Port, SharedElement};
 use super::verdict_codes::VerdictCodes;
 
 /// The applied Services.
@@ -20,7 +20,7 @@ use super::verdict_codes::VerdictCodes;
 pub(super) struct AppliedServices {
     services: HashMap<ObjectKey, Box<[Port]>>,
     /// Number of Service ports that use each shared element.
-    counts: HashMap<Shared, u32>,
+    counts: HashMap<SharedElement, u32>,
 }
 
 /// Elements to remove and to add.
@@ -39,12 +39,12 @@ impl AppliedServices {
     }
 
     /// Returns the shared elements that at least one Service port uses.
-    pub(super) fn shared(&self) -> impl Iterator<Item = Shared> + '_ {
+    pub(super) fn shared(&self) -> impl Iterator<Item = SharedElement> + '_ {
         self.counts.keys().copied()
     }
 
     /// Returns true if a Service port uses this shared element.
-    pub(super) fn has_shared(&self, shared: Shared) -> bool {
+    pub(super) fn has_shared(&self, shared: SharedElement) -> bool {
         self.counts.contains_key(&shared)
     }
 
@@ -144,7 +144,7 @@ pub(super) fn planned_ports(
     let mut ports: Vec<Port> = plan
         .ports_of(service)
         .map(|port| {
-            let port = redirected(local_redirects, port);
+            let port = with_local_redirects(local_redirects, port);
             Port::new(&port, settings, &former, |verdict_chain| {
                 codes.code(verdict_chain)
             })

@@ -100,6 +100,7 @@ pub(super) fn masqueraded() -> Vec<MapElement> {
         .collect()
 }
 
+/// Returns the chain that finds the verdict of a packet by its destination, and rejects or drops packets to no Service.
 fn services(plan: &Plan, has_virtual_servers: bool) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     if has_virtual_servers {

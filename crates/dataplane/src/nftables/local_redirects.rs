@@ -60,7 +60,7 @@ impl LocalRedirects {
 }
 
 /// Returns a Service port as it is written to the kernel: with its listeners if there are local redirects.
-pub(super) fn redirected<'p>(
+pub(super) fn with_local_redirects<'p>(
     local_redirects: Option<&LocalRedirects>,
     port: &'p ServicePortPlan,
 ) -> Cow<'p, ServicePortPlan> {

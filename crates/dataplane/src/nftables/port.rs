@@ -57,14 +57,14 @@ struct AppliedFrontend {
 
 /// An element that several Service ports may share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Shared {
+pub(super) enum SharedElement {
     /// Address on which all ports belong to Services.
     ClusterIp(IpAddr),
     /// Endpoint on this node.
     LocalEndpoint(IpAddr),
 }
 
-impl Shared {
+impl SharedElement {
     /// Returns the element.
     pub(super) fn element(self) -> MapElement {
         match self {
@@ -91,7 +91,7 @@ impl Port {
         mut code: impl FnMut(VerdictChain) -> u32,
     ) -> Self {
         let family = plan.key.family;
-        let first = first(plan);
+        let first = first_of_range(plan);
         let protocol = plan.key.protocol.number();
         let key = service_key(first, protocol, plan.is_range);
         let frontends = plan.frontends.iter().map(|frontend| {
@@ -140,7 +140,7 @@ impl Port {
         Self {
             family: plan.family,
             protocol: 0,
-            first: (unspecified(plan.family), 0),
+            first: (unspecified_address(plan.family), 0),
             is_range: false,
             is_sticky: false,
             is_hashed: false,
@@ -193,17 +193,17 @@ impl Port {
     }
 
     /// Returns the shared elements, possibly with duplicates.
-    pub(super) fn shared(&self) -> impl Iterator<Item = Shared> + '_ {
+    pub(super) fn shared(&self) -> impl Iterator<Item = SharedElement> + '_ {
         let addresses = self
             .frontends
             .iter()
             .filter(|frontend| frontend.claims_address)
             .filter_map(|frontend| frontend.address)
-            .map(Shared::ClusterIp);
+            .map(SharedElement::ClusterIp);
         let endpoints = self.cluster.iter().chain(self.local.iter());
         let local = endpoints
             .filter(|backend| backend.can_be_local)
-            .map(|backend| Shared::LocalEndpoint(backend.address.ip()));
+            .map(|backend| SharedElement::LocalEndpoint(backend.address.ip()));
         addresses.chain(local)
     }
 
@@ -386,11 +386,11 @@ impl AppliedFrontend {
 
 /// Returns true if the rules choose the endpoints of some clients of a frontend, although others have a virtual server.
 fn needs_rules(plan: &ServicePortPlan, frontend: &Frontend) -> bool {
-    let of_server = virtual_set(plan, frontend);
+    let server_set = virtual_set(plan, frontend);
     frontend
         .targets
         .iter()
-        .any(|target| matches!(target, Target::Balance { set, .. } if Some(*set) != of_server))
+        .any(|target| matches!(target, Target::Balance { set, .. } if Some(*set) != server_set))
 }
 
 /// Returns the number of an endpoint: a hash of its address and port, which is the same in every process.
@@ -410,12 +410,12 @@ fn service_key((address, port): (IpAddr, u16), protocol: u8, is_range: bool) -> 
 }
 
 /// Returns address and port of the key. Of a range that is its first port.
-fn first(plan: &ServicePortPlan) -> (IpAddr, u16) {
+fn first_of_range(plan: &ServicePortPlan) -> (IpAddr, u16) {
     let mut addresses = plan
         .frontends
         .iter()
         .filter_map(|frontend| Some((frontend.address?, frontend.port)));
-    let unspecified = unspecified(plan.key.family);
+    let unspecified = unspecified_address(plan.key.family);
     let node_port = || {
         plan.frontends
             .first()
@@ -424,7 +424,7 @@ fn first(plan: &ServicePortPlan) -> (IpAddr, u16) {
     addresses.next().or_else(node_port).unwrap_or((unspecified, 0))
 }
 
-fn unspecified(family: Family) -> IpAddr {
+fn unspecified_address(family: Family) -> IpAddr {
     match family {
         Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         Family::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),

@@ -13,7 +13,7 @@ use crate::DataplaneError;
 use super::applied::comment;
 use super::layout::{Map, address_bytes};
 use super::map_element::{MapElement, MapId};
-use super::port::{Port, RANGE_BIT, Shared};
+use super::port::{Port, RANGE_BIT, SharedElement};
 use super::synchronize::Repair;
 use super::transaction::{NO_OWNER, write_chains, write_elements};
 use super::{Bytes, NftablesDataplane, base_ruleset, snapshot};
@@ -116,32 +116,32 @@ impl NftablesDataplane {
 
     /// Returns the desired element of a key.
     fn desired(&self, plan: &Plan, map_id: MapId, key: &Bytes) -> Option<MapElement> {
-        let of_key = |element: &MapElement| element.map_id == map_id && element.key == *key;
+        let has_key = |element: &MapElement| element.map_id == map_id && element.key == *key;
         let (map, family) = match map_id {
             MapId::Verdicts => {
                 let code = u32::from_ne_bytes(key.as_slice().try_into().ok()?);
                 return self.codes.element(code).filter(|_| self.codes.is_applied(code));
             }
-            MapId::Masqueraded => return base_ruleset::masqueraded().into_iter().find(of_key),
+            MapId::Masqueraded => return base_ruleset::masqueraded().into_iter().find(has_key),
             MapId::Map(map, family) => (map, family),
         };
         match map {
             Map::ClusterIps | Map::Hairpin => {
                 let (address, _) = split_address(key.as_slice(), family)?;
                 let shared = match map {
-                    Map::ClusterIps => Shared::ClusterIp(address),
-                    _ => Shared::LocalEndpoint(address),
+                    Map::ClusterIps => SharedElement::ClusterIp(address),
+                    _ => SharedElement::LocalEndpoint(address),
                 };
-                Some(shared.element()).filter(|element| self.applied.has_shared(shared) && of_key(element))
+                Some(shared.element()).filter(|element| self.applied.has_shared(shared) && has_key(element))
             }
-            Map::NodePortAddresses => self.ranges.iter().find(|element| of_key(element)).cloned(),
+            Map::NodePortAddresses => self.ranges.iter().find(|element| has_key(element)).cloned(),
             _ => {
                 let (service, ports) = self.owner(plan, map, family, key)?;
                 let mut elements = Vec::new();
                 for port in ports.iter().filter(|port| port.family() == family) {
                     port.append_elements(map, &comment(&service, port), &mut elements);
                 }
-                elements.into_iter().find(of_key)
+                elements.into_iter().find(has_key)
             }
         }
     }

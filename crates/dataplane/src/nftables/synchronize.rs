@@ -14,7 +14,7 @@ use super::applied::{AppliedServices, Difference, comment, planned_ports};
 use super::bytes::Bytes;
 use super::layout::{self, FAMILIES, Map};
 use super::map_element::{MapElement, MapId};
-use super::port::{Port, Shared};
+use super::port::{Port, SharedElement};
 use super::snapshot::{self, Digest, FormerEndpoints, KernelElements, TableState};
 use super::transaction::{NO_OWNER, write_chains, write_elements};
 use super::{NftablesDataplane, ROUNDS_MAX, SERVICES_PER_TRANSACTION, base_ruleset, is_drift, ranges};
@@ -218,7 +218,7 @@ impl NftablesDataplane {
         repair.discount_unused(self.codes.applied().filter(|code| !codes.contains(code)).count());
         self.compare_map(MapId::Masqueraded, base_ruleset::masqueraded(), &mut repair)?;
         let mut common = ranges::elements(plan.settings());
-        common.extend(self.applied.shared().map(Shared::element));
+        common.extend(self.applied.shared().map(SharedElement::element));
         for family in FAMILIES {
             for map in [
                 Map::Pods,

@@ -108,8 +108,8 @@ impl Transaction {
         departed_endpoints
     }
 
-    /// Returns the endpoints of a family to which clients may have affinity, and whose Service port gets another key:
-    /// the former member key with the new key of the Service port.
+    /// Returns the endpoints of a family to which clients may have affinity, and whose Service port gets another key.
+    /// The map has the new key of the Service port by the former member key.
     pub(super) fn moved_members(&self, applied: &AppliedServices, family: Family) -> HashMap<Bytes, Bytes> {
         let has_affinities = |port: &&Port| port.is_sticky() && port.family() == family;
         let mut moved = HashMap::new();

@@ -202,6 +202,7 @@ impl VerdictChain {
         rules
     }
 
+    /// Returns the chain that selects one of the `count` endpoints of a set.
     fn balance_chain(&self, set: EndpointSet, count: u32) -> (Chain, Vec<Rule>) {
         let mut rules = Vec::new();
         if self.drains {

@@ -10,7 +10,7 @@ use crate::DataplaneError;
 
 use super::layout::Map;
 use super::map_element::{MapElement, MapId};
-use super::port::Shared;
+use super::port::SharedElement;
 use super::snapshot::{self, Digest, TableState};
 use super::synchronize::Repair;
 use super::{NftablesDataplane, base_ruleset, is_drift};
@@ -139,7 +139,7 @@ impl NftablesDataplane {
             }
             MapId::Masqueraded => base_ruleset::masqueraded().into_iter().for_each(each),
             MapId::Map(..) => {
-                let shared = self.applied.shared().map(Shared::element);
+                let shared = self.applied.shared().map(SharedElement::element);
                 let all = self.ranges.iter().cloned().chain(shared);
                 all.filter(|element| element.map_id == map_id).for_each(each);
             }

@@ -205,7 +205,7 @@ pub(super) fn in_state(states: &[CtState]) -> Vec<Expression> {
     let mask = states.iter().fold(0_u32, |mask, state| mask | *state as u32);
     vec![
         load,
-        masked(&mask.to_ne_bytes()),
+        apply_mask(&mask.to_ne_bytes()),
         compare(Comparison::NotEqual, &[0; 4]),
     ]
 }
@@ -213,7 +213,7 @@ pub(super) fn in_state(states: &[CtState]) -> Vec<Expression> {
 /// Matches packets with none (`Equal`) or any (`NotEqual`) of these TCP flags.
 pub(super) fn tcp_flags(of: u8, comparison: Comparison) -> Vec<Expression> {
     let load = payload(PayloadBase::Transport, tcp::FLAGS_OFFSET, 1);
-    vec![load, masked(&[of]), compare(comparison, &[0])]
+    vec![load, apply_mask(&[of]), compare(comparison, &[0])]
 }
 
 pub(super) fn lookup(set: &str, key: Register, into: Destination) -> Expression {
@@ -233,7 +233,7 @@ pub(super) fn payload(base: PayloadBase, offset: u32, bytes: u32) -> Expression 
     }
 }
 
-pub(super) fn masked(mask: &[u8]) -> Expression {
+pub(super) fn apply_mask(mask: &[u8]) -> Expression {
     Expression::Mask {
         from: FIRST,
         into: FIRST,

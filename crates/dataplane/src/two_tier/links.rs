@@ -145,6 +145,7 @@ fn accept_all_clients(link: &LinkName) {
     }
 }
 
+/// Adds the neighbours of a VXLAN link for the peers, and removes all others.
 fn ensure_neighbours(
     connection: &mut Connection,
     link: LinkIndex,

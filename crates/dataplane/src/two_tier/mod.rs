@@ -41,7 +41,7 @@ pub use state::PORTS_MAX;
 pub use xdp::XdpState;
 
 use peers::Peers;
-use recovery::Recovered;
+use recovery::RecoveredState;
 use slots::Weights;
 use state::{HOPS, NumberedSlots, State, is_forwarded};
 use xdp::Xdp;
@@ -154,10 +154,10 @@ impl TwoTier {
         self.peers.update(nodes, &self.own_name, local);
         let mut forwarded: [Vec<&ServicePortPlan>; 2] = [Vec::new(), Vec::new()];
         let mut excess = Vec::new();
-        for port in by_age(plan) {
-            let of_family = &mut forwarded[port.key.family as usize];
-            if of_family.len() < PORTS_MAX {
-                of_family.push(port);
+        for port in ports_by_age(plan) {
+            let family_ports = &mut forwarded[port.key.family as usize];
+            if family_ports.len() < PORTS_MAX {
+                family_ports.push(port);
             } else {
                 excess.push(port.key.clone());
             }
@@ -210,7 +210,7 @@ impl TwoTier {
         if self.has_recovered {
             return Ok(());
         }
-        let mut recovered = Recovered::read(&mut self.connection, &mut self.nftables, nodes)?;
+        let mut recovered = RecoveredState::read(&mut self.connection, &mut self.nftables, nodes)?;
         self.peers.reserve(std::mem::take(&mut recovered.numbers));
         for port in plan.ports().filter(|port| is_forwarded(port)) {
             if let Some((number, slots)) = recovered.slots_of(port, &self.own_name) {
@@ -273,7 +273,7 @@ impl TwoTier {
 }
 
 /// Returns the forwarded Service ports, those of the oldest Services first.
-fn by_age(plan: &Plan) -> Vec<&ServicePortPlan> {
+fn ports_by_age(plan: &Plan) -> Vec<&ServicePortPlan> {
     let mut ports: Vec<&ServicePortPlan> = plan.ports().filter(|port| is_forwarded(port)).collect();
     // The sort keeps the order by name.
     ports.sort_by_cached_key(|port| plan.creation_order(&port.key.service));

@@ -87,8 +87,8 @@ impl Peers {
     /// cryptographic: a host could join under such a name, and receive the packets of the other one.
     pub(crate) fn update(&mut self, nodes: &NodeAddresses, own: &str, local: IpAddr) {
         let host_of = |addresses: &Vec<IpAddr>| {
-            let mut of_family = addresses.iter().copied();
-            of_family.find(|address| address.is_ipv4() == local.is_ipv4())
+            let mut candidates = addresses.iter().copied();
+            candidates.find(|address| address.is_ipv4() == local.is_ipv4())
         };
         let hosts: BTreeMap<&Arc<str>, IpAddr> = nodes
             .iter()
@@ -101,8 +101,8 @@ impl Peers {
         }
         self.by_name.retain(|name, _| hosts.contains_key(name));
         let mut reserved = std::mem::take(&mut self.reserved);
-        let of_peers = self.by_name.values().map(|peer| peer.number);
-        let used: BTreeSet<PeerNumber> = of_peers.chain(reserved.values().copied()).collect();
+        let peer_numbers = self.by_name.values().map(|peer| peer.number);
+        let used: BTreeSet<PeerNumber> = peer_numbers.chain(reserved.values().copied()).collect();
         let numbers = (FIRST_NUMBER..=u16::MAX).map(PeerNumber);
         let mut free = numbers.filter(|number| !used.contains(number));
         for (name, host) in hosts {

@@ -16,7 +16,7 @@ use super::state::{HashInput, LEVELS, frontend_keys};
 
 /// State of an earlier process.
 #[derive(Debug, Default)]
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredState {
     /// Numbers of peers by the names of their Nodes.
     pub(crate) numbers: BTreeMap<Arc<str>, PeerNumber>,
     families: [FamilySlots; 2],
@@ -31,7 +31,7 @@ struct FamilySlots {
     nodes: BTreeMap<u32, Vec<Levels>>,
 }
 
-impl Recovered {
+impl RecoveredState {
     /// Reads the state. Without tables or links, it is empty. `nodes` are all Nodes.
     ///
     /// # Errors

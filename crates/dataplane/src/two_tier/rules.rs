@@ -26,8 +26,8 @@ use netlink::tcp;
 use plan::{Family, PodDetection};
 
 use super::expressions::{
-    FIRST, GATEWAY_LINK, Headers, SLOT, SLOTS, compare, destination_key, in_state, link_name, link_prefix,
-    lookup, masked, payload, protocol, slot_hash, tcp_flags,
+    FIRST, GATEWAY_LINK, Headers, SLOT, SLOTS, apply_mask, compare, destination_key, in_state, link_name,
+    link_prefix, lookup, payload, protocol, slot_hash, tcp_flags,
 };
 use super::links::{NAME_PREFIX, UDP_PORT, hop_name};
 use super::peers::PeerNumber;
@@ -141,9 +141,24 @@ fn add_unknown_chains(
     hop: usize,
     is_loose: bool,
 ) {
-    add_chain(batch, &previous(hop), None, previous_rules(family, links, hop));
-    add_chain(batch, &unknown(hop), None, unknown_rules(hop, is_loose));
-    add_chain(batch, &errors(hop), None, error_rules(family, links, hop));
+    add_chain(
+        batch,
+        &previous_node_chain(hop),
+        None,
+        previous_rules(family, links, hop),
+    );
+    add_chain(
+        batch,
+        &unknown_connections_chain(hop),
+        None,
+        unknown_rules(hop, is_loose),
+    );
+    add_chain(
+        batch,
+        &client_errors_chain(hop),
+        None,
+        error_rules(family, links, hop),
+    );
 }
 
 /// Starts a transaction that replaces the table.
@@ -272,7 +287,9 @@ fn client_rules(family: Family, links: &[LinkIndex; HOPS]) -> Vec<Vec<Expression
         .into_iter()
         .map(|input| forward_rule(family, Headers::Outer, input, 0, links[0]))
         .collect();
-    rules.push(vec![Expression::Verdict(Verdict::Goto(unknown(0)))]);
+    rules.push(vec![Expression::Verdict(Verdict::Goto(
+        unknown_connections_chain(0),
+    ))]);
     rules
 }
 
@@ -283,7 +300,7 @@ fn client_error_rules(family: Family, links: &[LinkIndex; HOPS]) -> Vec<Vec<Expr
         .map(|input| forward_rule(family, Headers::InError, input, 0, links[0]));
     let own = HashInput::ALL.into_iter().map(|input| {
         let mut rule = match_frontend(family, Headers::InError, input);
-        rule.push(Expression::Verdict(Verdict::Goto(errors(0))));
+        rule.push(Expression::Verdict(Verdict::Goto(client_errors_chain(0))));
         rule
     });
     forward.chain(own).collect()
@@ -291,12 +308,12 @@ fn client_error_rules(family: Family, links: &[LinkIndex; HOPS]) -> Vec<Vec<Expr
 
 /// Returns the rules of the chain [`FORWARDED`].
 fn forwarded_rules() -> Vec<Vec<Expression>> {
-    let of_hop = |hop: usize| {
+    let rule_of_hop = |hop: usize| {
         let mut rule = link_name(&hop_name(hop));
         rule.push(Expression::Verdict(Verdict::Goto(hop_chain(hop))));
         rule
     };
-    (1..=HOPS).map(of_hop).collect()
+    (1..=HOPS).map(rule_of_hop).collect()
 }
 
 /// Packets that another node forwarded by this hop. Only those to a frontend are accepted, also if this node tracks
@@ -311,11 +328,11 @@ fn hop_rules(family: Family, hop: usize) -> Vec<Vec<Expression>> {
         rules.push(rule);
     }
     let mut error = too_big(family);
-    error.push(Expression::Verdict(Verdict::Goto(errors(hop))));
+    error.push(Expression::Verdict(Verdict::Goto(client_errors_chain(hop))));
     rules.push(error);
     for input in HashInput::ALL {
         let mut rule = match_frontend(family, Headers::Outer, input);
-        rule.push(Expression::Verdict(Verdict::Goto(unknown(hop))));
+        rule.push(Expression::Verdict(Verdict::Goto(unknown_connections_chain(hop))));
         rules.push(rule);
     }
     rules.push(vec![Expression::Verdict(Verdict::Drop)]);
@@ -333,7 +350,7 @@ fn match_frontend(family: Family, headers: Headers, input: HashInput) -> Vec<Exp
 /// unknown connection as `invalid`, like packets outside of the window of a known one. In strict mode, all packets
 /// without SYN of an unknown connection are invalid.
 fn unknown_rules(hop: usize, is_loose: bool) -> Vec<Vec<Expression>> {
-    let go = || Expression::Verdict(Verdict::Goto(previous(hop)));
+    let go = || Expression::Verdict(Verdict::Goto(previous_node_chain(hop)));
     let mut middle = protocol(tcp::PROTOCOL);
     middle.extend(in_state(&[CtState::New]));
     middle.extend(tcp_flags(tcp::SYN, Comparison::Equal));
@@ -377,8 +394,8 @@ fn forward_rules(
     let links = levels_after(hop).filter_map(|level| Some((level, *links.get(hop_to(level, hop) - 1)?)));
     links
         .flat_map(|(level, link)| {
-            let of_input = move |input| forward_rule(family, headers, input, level, link);
-            HashInput::ALL.into_iter().map(of_input)
+            let rule_of_input = move |input| forward_rule(family, headers, input, level, link);
+            HashInput::ALL.into_iter().map(rule_of_input)
         })
         .collect()
 }
@@ -407,7 +424,7 @@ fn forward_rule(
 }
 
 /// Matches encapsulated packets.
-fn encapsulated() -> Vec<Expression> {
+fn match_encapsulated() -> Vec<Expression> {
     let mut rule = protocol(libc::IPPROTO_UDP as u8);
     rule.push(payload(PayloadBase::Transport, 2, 2));
     rule.push(compare(Comparison::Equal, &UDP_PORT.to_be_bytes()));
@@ -417,7 +434,7 @@ fn encapsulated() -> Vec<Expression> {
 /// Excludes encapsulated packets from and to other nodes from connection tracking: each connection would add an entry
 /// of the tunnel. `peer` is the side of the other node. Packets of others to the same port need their translation.
 fn untracked_rule(family: Family, peer: AddressField) -> Vec<Expression> {
-    let mut rule = encapsulated();
+    let mut rule = match_encapsulated();
     rule.push(address_of(family, peer));
     rule.push(lookup(SOURCES, FIRST, Destination::Found));
     rule.push(Expression::Notrack);
@@ -426,14 +443,14 @@ fn untracked_rule(family: Family, peer: AddressField) -> Vec<Expression> {
 
 /// Drops encapsulated packets that no node sent.
 fn foreign_source_rule(family: Family) -> Vec<Expression> {
-    let mut rule = encapsulated();
+    let mut rule = match_encapsulated();
     rule.extend(drop_unless_of_node(family));
     rule
 }
 
 /// Drops encapsulated packets to other nodes that no node sent.
 fn foreign_forwarding_rule(family: Family) -> Vec<Expression> {
-    let mut rule = encapsulated();
+    let mut rule = match_encapsulated();
     rule.push(address_of(family, AddressField::Destination));
     rule.push(lookup(SOURCES, FIRST, Destination::Found));
     rule.extend(drop_unless_of_node(family));
@@ -483,8 +500,8 @@ fn too_big(family: Family) -> Vec<Expression> {
 fn match_pods(family: Family, pods: &PodDetection) -> Vec<Vec<Expression>> {
     match pods {
         PodDetection::Ranges(ranges) => {
-            let of_family = ranges.iter().filter(|range| Family::of(range.addr()) == family);
-            of_family
+            let family_ranges = ranges.iter().filter(|range| Family::of(range.addr()) == family);
+            family_ranges
                 .map(|range| {
                     let offset = match family {
                         Family::V4 => 12,
@@ -493,7 +510,7 @@ fn match_pods(family: Family, pods: &PodDetection) -> Vec<Vec<Expression>> {
                     let network = address_bytes(range.network());
                     vec![
                         payload(PayloadBase::Network, offset, network.len() as u32),
-                        masked(&address_bytes(range.netmask())),
+                        apply_mask(&address_bytes(range.netmask())),
                         compare(Comparison::Equal, &network),
                     ]
                 })
@@ -524,15 +541,15 @@ fn hop_chain(hop: usize) -> String {
     format!("hop-{hop}")
 }
 
-fn unknown(hop: usize) -> String {
+fn unknown_connections_chain(hop: usize) -> String {
     format!("unknown-{hop}")
 }
 
-fn previous(hop: usize) -> String {
+fn previous_node_chain(hop: usize) -> String {
     format!("previous-{hop}")
 }
 
-fn errors(hop: usize) -> String {
+fn client_errors_chain(hop: usize) -> String {
     format!("errors-{hop}")
 }
 

@@ -101,10 +101,10 @@ impl State {
         self.kept
             .extend(kept_slots(slots, peers).map(|index| (number, index)));
         for (level, choices) in self.choices.iter_mut().enumerate() {
-            let of_peers = slots
+            let peer_choices = slots
                 .at_level(level)
                 .filter_map(|(index, node)| Some(((number, index), peers.get(node)?.number)));
-            choices.extend(of_peers);
+            choices.extend(peer_choices);
         }
     }
 }

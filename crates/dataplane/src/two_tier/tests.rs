@@ -314,7 +314,7 @@ fn older_services_have_precedence() {
         plan.apply_service(&service);
     }
     plan.take_changes();
-    let names: Vec<String> = by_age(&plan)
+    let names: Vec<String> = ports_by_age(&plan)
         .into_iter()
         .map(|port| port.key.service.name.to_string())
         .collect();

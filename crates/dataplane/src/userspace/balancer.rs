@@ -152,6 +152,7 @@ impl Balancer {
         }
     }
 
+    /// Chooses an endpoint by the scheduler, except among those that were tried.
     fn schedule(&mut self, client: SocketAddr, tried: &[SocketAddr], random: u64) -> Option<Endpoint> {
         if self.scheduler == Scheduler::Maglev {
             let start = maglev::hash(client.to_string().as_bytes()) as usize;

@@ -43,12 +43,12 @@ pub(super) struct ConnectionPermits {
     /// Permits that a Service or namespace can hold, even if fewer are free.
     service_share_min: usize,
     client_share_max: usize,
-    held: Mutex<Held>,
+    held: Mutex<PermitCounts>,
 }
 
 /// Permits that are held. Each count is at least 1.
 #[derive(Debug, Default)]
-struct Held {
+struct PermitCounts {
     all: usize,
     services: HashMap<ObjectKey, usize>,
     namespaces: HashMap<Arc<str>, usize>,
@@ -59,7 +59,7 @@ struct Held {
     refusals: PermitRefusals,
 }
 
-impl Held {
+impl PermitCounts {
     fn count(&mut self, refusal: Refusal) -> Refusal {
         let count = match refusal {
             Refusal::Process => &mut self.refusals.process,
@@ -132,12 +132,12 @@ impl ConnectionPermits {
         if free == 0 {
             return Err(held.count(Refusal::Process));
         }
-        let of_service = free.max(self.service_share_min);
-        if !take(&mut held.services, service, of_service) {
+        let service_max = free.max(self.service_share_min);
+        if !take(&mut held.services, service, service_max) {
             return Err(held.count(Refusal::Service));
         }
-        let of_namespace = free.saturating_mul(2).max(self.service_share_min);
-        if !take(&mut held.namespaces, &service.namespace, of_namespace) {
+        let namespace_max = free.saturating_mul(2).max(self.service_share_min);
+        if !take(&mut held.namespaces, &service.namespace, namespace_max) {
             release(&mut held.services, service);
             return Err(held.count(Refusal::Service));
         }
@@ -154,7 +154,7 @@ impl ConnectionPermits {
         self.lock().refusals
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, PermitCounts> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -155,6 +155,7 @@ impl Flows {
         self.flows.get(&client)
     }
 
+    /// Opens a flow from a client to an endpoint. Returns `None` without a redirect, a permit or an endpoint.
     async fn open_flow(&mut self, client: SocketAddr, tried: &[SocketAddr]) -> Option<Flow> {
         if !self.is_redirected(client) {
             return None;

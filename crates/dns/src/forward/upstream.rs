@@ -207,6 +207,7 @@ impl Upstream {
         Ok(answer)
     }
 
+    /// Sends a query, over TCP after a truncated response, and returns the response.
     async fn exchange_once(
         &self,
         question: &Question,

@@ -85,6 +85,7 @@ impl Index {
     }
 }
 
+/// Calls `visit` with each record of a name.
 fn records_of(name: &[u8], selection: Selection<'_>, visit: &mut impl FnMut(ZoneRecord)) {
     match selection {
         Selection::Nothing => {}

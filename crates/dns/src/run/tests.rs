@@ -8,9 +8,9 @@ fn config(choose: impl FnOnce(&mut Config)) -> Config {
 
 #[test]
 fn watches_needed_kinds_only() {
-    let plain = feed(&config(|_| {}));
+    let plain = feed_for(&config(|_| {}));
     assert!(plain.slices.is_some() && plain.pods.is_none());
-    let chosen = feed(&config(|config| {
+    let chosen = feed_for(&config(|config| {
         config.labels = "app=web".to_owned();
         config.namespace_labels = "dns".to_owned();
         config.no_endpoints = true;
@@ -30,7 +30,7 @@ fn watches_needed_kinds_only() {
 
 #[test]
 fn search_needs_all_pods_of_the_node() {
-    let chosen = feed(&config(|config| {
+    let chosen = feed_for(&config(|config| {
         config.labels = "app=web".to_owned();
         config.server_side_search = true;
         config.node_name = Some("node-1".to_owned());

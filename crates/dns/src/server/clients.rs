@@ -21,8 +21,8 @@ pub struct Clients {
 struct HostAddresses {
     own: HashSet<IpAddr>,
     /// Addresses by the name of the Node.
-    of_nodes: HashMap<String, Vec<IpAddr>>,
-    /// All addresses of `of_nodes`, for the lookup.
+    addresses_by_node: HashMap<String, Vec<IpAddr>>,
+    /// All addresses of `addresses_by_node`, for the lookup.
     nodes: HashSet<IpAddr>,
 }
 
@@ -62,7 +62,7 @@ impl Clients {
         let name = &node.metadata.name;
         let hosts = self.hosts.read().unwrap_or_else(PoisonError::into_inner);
         // Most changes of a Node do not concern its addresses.
-        let is_unchanged = hosts.of_nodes.get(name) == Some(&addresses);
+        let is_unchanged = hosts.addresses_by_node.get(name) == Some(&addresses);
         drop(hosts);
         if !is_unchanged {
             self.change_nodes(|nodes| drop(nodes.insert(name.clone(), addresses)));
@@ -76,9 +76,9 @@ impl Clients {
 
     fn change_nodes(&self, change: impl FnOnce(&mut HashMap<String, Vec<IpAddr>>)) {
         let mut hosts = self.hosts.write().unwrap_or_else(PoisonError::into_inner);
-        change(&mut hosts.of_nodes);
+        change(&mut hosts.addresses_by_node);
         // Two Nodes may share an address for a while, so the set is rebuilt.
-        hosts.nodes = hosts.of_nodes.values().flatten().copied().collect();
+        hosts.nodes = hosts.addresses_by_node.values().flatten().copied().collect();
     }
 }
 

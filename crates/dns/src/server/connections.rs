@@ -38,7 +38,7 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 struct OpenConnections {
     total: usize,
-    of_refused_clients: usize,
+    refused_client_connections: usize,
     clients: HashMap<IpAddr, u32>,
 }
 
@@ -72,7 +72,7 @@ impl Connections {
     /// a limit is reached.
     pub(super) fn admit(self: &Arc<Self>, client: IpAddr, is_allowed: bool) -> Option<ConnectionPermit> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_allowed && open.of_refused_clients >= REFUSED_CLIENT_CONNECTIONS_MAX {
+        if !is_allowed && open.refused_client_connections >= REFUSED_CLIENT_CONNECTIONS_MAX {
             return None;
         }
         if open.total >= self.open_max {
@@ -85,7 +85,7 @@ impl Connections {
         }
         *count += 1;
         open.total += 1;
-        open.of_refused_clients += usize::from(!is_allowed);
+        open.refused_client_connections += usize::from(!is_allowed);
         Some(ConnectionPermit {
             connections: self.clone(),
             client,
@@ -102,7 +102,7 @@ impl Drop for ConnectionPermit {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         open.total -= 1;
-        open.of_refused_clients -= usize::from(!self.is_allowed);
+        open.refused_client_connections -= usize::from(!self.is_allowed);
         if let Some(count) = open.clients.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {

@@ -115,6 +115,7 @@ async fn serve<S: AsyncRead + AsyncWrite>(stream: S, peer: Peer, acceptor: &Acce
     read.and(written)
 }
 
+/// Reads the queries of a connection. Sends the responses in the order of the queries, each when it is complete.
 async fn read_queries(
     mut reader: impl AsyncRead + Unpin,
     peer: Peer,
@@ -132,7 +133,7 @@ async fn read_queries(
         }
         match respond(responder, peer, &query) {
             QueryResult::Ready(response) => {
-                slot.send(waiting.admit(client, response).ok_or_else(unread)?);
+                slot.send(waiting.admit(client, response).ok_or_else(unread_bytes_error)?);
             }
             QueryResult::Forward(pending) => {
                 let (responder, waiting) = (responder.clone(), waiting.clone());
@@ -140,7 +141,7 @@ async fn read_queries(
                     let response = responder.complete(*pending).await;
                     match waiting.admit(client, response) {
                         Some(response) => drop(slot.send(response)),
-                        None => tracing::debug!(%client, error = %unread(), "response not sent"),
+                        None => tracing::debug!(%client, error = %unread_bytes_error(), "response not sent"),
                     }
                 });
             }
@@ -151,7 +152,7 @@ async fn read_queries(
                 drop(slot);
                 responder.metrics().transfers.fetch_add(1, Ordering::Relaxed);
                 for message in transfer::messages(responder.zone().live(), &query) {
-                    let message = waiting.admit(client, message).ok_or_else(unread)?;
+                    let message = waiting.admit(client, message).ok_or_else(unread_bytes_error)?;
                     if responses.send(message).await.is_err() {
                         return Ok(());
                     }
@@ -163,7 +164,7 @@ async fn read_queries(
 }
 
 /// Returns the error of a client that leaves too many bytes unread.
-fn unread() -> io::Error {
+fn unread_bytes_error() -> io::Error {
     io::Error::other("too many bytes of responses that clients have not received")
 }
 

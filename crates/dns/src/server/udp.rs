@@ -128,6 +128,7 @@ impl Worker {
         }
     }
 
+    /// Answers the query in a slot. Drops or truncates responses above the rate of the client.
     fn serve(&self, slot: &mut Slot, state: &mut WorkerState, now_milliseconds: u32) {
         let Some(address) = slot.route().client() else {
             return;
@@ -156,7 +157,7 @@ impl Worker {
                 .counters
                 .rate_limit_truncations
                 .fetch_add(1, Ordering::Relaxed);
-            slot.response_bytes = truncated(query, response);
+            slot.response_bytes = write_truncated(query, response);
             return;
         }
         match self.responder.respond(query, peer, response, state) {
@@ -185,7 +186,7 @@ impl Worker {
 }
 
 /// Writes a truncated response without records, which makes the client retry over TCP.
-fn truncated(query: &[u8], response: &mut [u8]) -> usize {
+fn write_truncated(query: &[u8], response: &mut [u8]) -> usize {
     match parse_query(query) {
         Ok(query) => {
             let mut reply = Reply::new(&query, response, UDP_BYTES_MIN);

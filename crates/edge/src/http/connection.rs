@@ -30,7 +30,7 @@ use super::tunnel::Tunnel;
 use super::wire_body::WireBody;
 use crate::admission::ConnectionPermit;
 use crate::backends::ChosenBackend;
-use crate::connection_age::{end_of_age, reached};
+use crate::connection_age::{end_of_age, wait_until};
 use crate::peer::Peer;
 use crate::port::Port;
 use crate::port_key::PortKey;
@@ -234,7 +234,7 @@ async fn drive<E: Display>(
                 end_requested_at = Some(Instant::now());
                 server.as_mut().start_shutdown();
             }
-            () = reached(ends_at), if end_requested_at.is_none() => {
+            () = wait_until(ends_at), if end_requested_at.is_none() => {
                 end_requested_at = Some(Instant::now());
                 server.as_mut().start_shutdown();
             }

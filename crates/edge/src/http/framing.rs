@@ -74,7 +74,7 @@ impl Framing {
     ///
     /// # Errors
     /// The rejection of the request. No more bytes are admitted after it.
-    pub fn admit(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRejection> {
+    pub fn admit(&mut self, bytes: &[u8]) -> Result<AdmittedBytes, RequestRejection> {
         let admitted = self.step(bytes);
         if let Err(rejection) = admitted {
             self.state = State::Rejected(rejection);
@@ -110,7 +110,7 @@ impl Framing {
         self.state = State::Tunnel;
     }
 
-    fn step(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRejection> {
+    fn step(&mut self, bytes: &[u8]) -> Result<AdmittedBytes, RequestRejection> {
         let count = bytes.len();
         let part = match &mut self.state {
             State::Head { .. } => return self.head(bytes),
@@ -142,18 +142,18 @@ impl Framing {
             State::ChunkData(0) => self.state = State::ChunkEnd,
             _ => {}
         }
-        Ok(Admitted::part(part))
+        Ok(AdmittedBytes::part(part))
     }
 
     /// Reads a part of the head of a request.
-    fn head(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRejection> {
+    fn head(&mut self, bytes: &[u8]) -> Result<AdmittedBytes, RequestRejection> {
         let State::Head {
             lines,
             scanned,
             line_start,
         } = &mut self.state
         else {
-            return Ok(Admitted::part(0));
+            return Ok(AdmittedBytes::part(0));
         };
         if !bytes.first().is_none_or(|byte| is_token(*byte) || *byte == b'\r') {
             return Err(RequestRejection::Malformed(
@@ -177,7 +177,7 @@ impl Framing {
             }
             if let Some(head) = lines.line(line)? {
                 self.begin_body(head);
-                return Ok(Admitted {
+                return Ok(AdmittedBytes {
                     bytes: end,
                     is_head_complete: true,
                 });
@@ -190,7 +190,7 @@ impl Framing {
         if bytes.len() > HEAD_BYTES_MAX {
             return Err(RequestRejection::HeadTooLarge);
         }
-        Ok(Admitted::part(0))
+        Ok(AdmittedBytes::part(0))
     }
 
     fn begin_body(&mut self, head: Head) {
@@ -210,14 +210,14 @@ impl Framing {
         };
     }
 
-    fn chunk_size(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRejection> {
+    fn chunk_size(&mut self, bytes: &[u8]) -> Result<AdmittedBytes, RequestRejection> {
         let Some(line) = whole_line(
             bytes,
             CHUNK_LINE_BYTES_MAX,
             RequestRejection::Malformed("expected a chunk size within the limit, found a longer one"),
         )?
         else {
-            return Ok(Admitted::part(0));
+            return Ok(AdmittedBytes::part(0));
         };
         let size = size(line.strip_suffix(b"\r\n").ok_or(RequestRejection::Malformed(
             "expected a line that ends with CR LF, found another end",
@@ -229,15 +229,15 @@ impl Framing {
         } else {
             State::ChunkData(size)
         };
-        Ok(Admitted::part(line.len()))
+        Ok(AdmittedBytes::part(line.len()))
     }
 
-    fn trailer(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRejection> {
+    fn trailer(&mut self, bytes: &[u8]) -> Result<AdmittedBytes, RequestRejection> {
         let State::Trailers { bytes_left } = &mut self.state else {
-            return Ok(Admitted::part(0));
+            return Ok(AdmittedBytes::part(0));
         };
         let Some(line) = whole_line(bytes, *bytes_left, RequestRejection::HeadTooLarge)? else {
-            return Ok(Admitted::part(0));
+            return Ok(AdmittedBytes::part(0));
         };
         *bytes_left -= line.len();
         match line.strip_suffix(b"\r\n") {
@@ -259,7 +259,7 @@ impl Framing {
                 }
             }
         }
-        Ok(Admitted::part(line.len()))
+        Ok(AdmittedBytes::part(line.len()))
     }
 }
 
@@ -275,14 +275,14 @@ impl State {
 
 /// Admitted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Admitted {
+pub struct AdmittedBytes {
     /// Number of bytes.
     pub bytes: usize,
     /// Returns true if they complete a head.
     pub is_head_complete: bool,
 }
 
-impl Admitted {
+impl AdmittedBytes {
     fn part(bytes: usize) -> Self {
         Self {
             bytes,

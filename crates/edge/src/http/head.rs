@@ -154,6 +154,7 @@ impl HeadLines {
         Ok(())
     }
 
+    /// Checks a field that decides about framing, host or upgrade, and keeps its value.
     fn take(&mut self, version: Version, name: &[u8], value: &[u8]) -> Result<(), RequestRejection> {
         if name.eq_ignore_ascii_case(b"content-length") {
             if self.length.replace(length(value)?).is_some() {
@@ -250,7 +251,7 @@ pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), RequestRejection> {
             "expected a field value without control characters, found one with them",
         ));
     }
-    Ok((name, trimmed(value)))
+    Ok((name, trim_whitespace(value)))
 }
 
 /// Returns true for a name that is a framing field for backends that read `_` as `-`, as CGI does.
@@ -324,7 +325,7 @@ fn length(value: &[u8]) -> Result<u64, RequestRejection> {
         .fold(0, |length, digit| length * 10 + u64::from(digit - b'0')))
 }
 
-fn trimmed(value: &[u8]) -> &[u8] {
+fn trim_whitespace(value: &[u8]) -> &[u8] {
     let is_inside = |byte: &u8| !matches!(byte, b' ' | b'\t');
     let from = value.iter().position(is_inside).unwrap_or(value.len());
     let to = value.iter().rposition(is_inside).map_or(from, |last| last + 1);

@@ -208,14 +208,15 @@ fn remove_look_alikes(headers: &mut HeaderMap) {
 
 /// Joins cookies, which HTTP/2 may send one by one (RFC 9113, section 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
-    if let Some(joined) = joined(headers, &COOKIE, b"; ") {
+    if let Some(joined) = joined_values(headers, &COOKIE, b"; ") {
         headers.insert(COOKIE, joined);
     }
 }
 
 fn forwarded_for(headers: &HeaderMap, client: IpAddr) -> HeaderValue {
     let client = client.to_canonical().to_string();
-    let before = joined(headers, &X_FORWARDED_FOR, b", ").or_else(|| headers.get(X_FORWARDED_FOR).cloned());
+    let before =
+        joined_values(headers, &X_FORWARDED_FOR, b", ").or_else(|| headers.get(X_FORWARDED_FOR).cloned());
     let all = match before {
         Some(before) if !before.is_empty() => [before.as_bytes(), b", ", client.as_bytes()].concat(),
         _ => client.into_bytes(),
@@ -225,7 +226,7 @@ fn forwarded_for(headers: &HeaderMap, client: IpAddr) -> HeaderValue {
 }
 
 /// Returns the values of a name as one, if there are several.
-fn joined(headers: &HeaderMap, name: &HeaderName, between: &[u8]) -> Option<HeaderValue> {
+fn joined_values(headers: &HeaderMap, name: &HeaderName, between: &[u8]) -> Option<HeaderValue> {
     let values: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
     if values.len() < 2 {
         return None;

@@ -156,7 +156,7 @@ impl<S> Http2Stream<S> {
         }
     }
 
-    fn note_read(&mut self, bytes: &[u8]) {
+    fn record_read(&mut self, bytes: &[u8]) {
         let (pings, activity) = (&mut self.pings, &self.activity);
         self.read.pass(bytes, |part| {
             if part.is_of_stream() {
@@ -168,7 +168,7 @@ impl<S> Http2Stream<S> {
         });
     }
 
-    fn note_written<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]>, mut length: usize) {
+    fn record_written<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]>, mut length: usize) {
         let (pings, activity) = (&mut self.pings, &self.activity);
         for bytes in parts {
             let (bytes, _) = bytes.split_at(length.min(bytes.len()));
@@ -195,7 +195,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Http2Stream<S> {
         }
         let before = out.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, out))?;
-        self.note_read(out.filled().get(before..).unwrap_or_default());
+        self.record_read(out.filled().get(before..).unwrap_or_default());
         if self.activity.is_flooded() {
             cx.waker().wake_by_ref();
         }
@@ -206,7 +206,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Http2Stream<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Http2Stream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let length = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
-        self.note_written(std::iter::once(bytes), length);
+        self.record_written(std::iter::once(bytes), length);
         Poll::Ready(Ok(length))
     }
 
@@ -216,7 +216,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Http2Stream<S> {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let length = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, parts))?;
-        self.note_written(parts.iter().map(|part| &**part), length);
+        self.record_written(parts.iter().map(|part| &**part), length);
         Poll::Ready(Ok(length))
     }
 

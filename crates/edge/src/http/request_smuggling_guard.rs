@@ -264,7 +264,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
     }
 
     /// Records activity: a client that receives a response slowly is not idle.
-    fn note_written(&self, written: &Poll<io::Result<usize>>) {
+    fn record_written(&self, written: &Poll<io::Result<usize>>) {
         if self.notes_writes && matches!(written, Poll::Ready(Ok(bytes)) if *bytes > 0) {
             self.activity.idle().touch();
         }
@@ -342,7 +342,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> AsyncWrite for RequestSm
             ready!(self.poll_informational_write(cx))?;
         }
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.note_written(&written);
+        self.record_written(&written);
         written
     }
 
@@ -355,7 +355,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> AsyncWrite for RequestSm
             ready!(self.poll_informational_write(cx))?;
         }
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.note_written(&written);
+        self.record_written(&written);
         written
     }
 

@@ -76,8 +76,8 @@ impl Connection {
             }
         };
         match handled {
-            Ok(Handled::Redirect(status, location)) => redirect_response(status, location, record),
-            Ok(Handled::Backend(forwarded)) => {
+            Ok(RequestDecision::Redirect(status, location)) => redirect_response(status, location, record),
+            Ok(RequestDecision::Backend(forwarded)) => {
                 self.respond_from_backend(*forwarded, exchange, record, client, pending_upgrade)
             }
             Err(error) => {
@@ -110,7 +110,7 @@ impl Connection {
         sink: InformationalSink,
         exchange: &Arc<Exchange>,
         record: &mut AccessRecord,
-    ) -> Result<Handled, GatewayError> {
+    ) -> Result<RequestDecision, GatewayError> {
         let host = request::check(&parts)?;
         let settings = record.settings().clone();
         if let Frontend::Http {
@@ -119,12 +119,15 @@ impl Connection {
         {
             let location = host.and_then(|host| redirect::to_https(&host, &parts.uri, port));
             let location = location.ok_or(RequestRejection::Malformed("expected Host, found none"))?;
-            return Ok(Handled::Redirect(StatusCode::MOVED_PERMANENTLY, location));
+            return Ok(RequestDecision::Redirect(StatusCode::MOVED_PERMANENTLY, location));
         }
         if let Some(port) = self.https_port_of_host(&settings, host.as_ref()) {
             let location = host.and_then(|host| redirect::to_https(&host, &parts.uri, port));
             let location = location.ok_or(RequestRejection::Malformed("expected Host, found none"))?;
-            return Ok(Handled::Redirect(StatusCode::PERMANENT_REDIRECT, location));
+            return Ok(RequestDecision::Redirect(
+                StatusCode::PERMANENT_REDIRECT,
+                location,
+            ));
         }
         let target = self.target(&settings, host.as_ref(), parts.uri.path())?;
         let target_settings = target.policy.settings();
@@ -149,7 +152,7 @@ impl Connection {
         };
         let body = RequestBody::new(body, exchange.clone());
         let backend = self.forward(&outgoing, parts, body, record).await?;
-        Ok(Handled::Backend(Box::new(ForwardedRequest {
+        Ok(RequestDecision::Backend(Box::new(ForwardedRequest {
             backend,
             wants_upgrade: outgoing.head.wants_upgrade(),
             cookie_ids: outgoing.cookie_ids,
@@ -276,7 +279,7 @@ impl Connection {
 }
 
 /// Decision about a request.
-enum Handled {
+enum RequestDecision {
     Redirect(StatusCode, HeaderValue),
     Backend(Box<ForwardedRequest>),
 }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::access_record::AccessRecord;
 use super::exchange::Exchange;
 use crate::backends::ChosenBackend;
-use crate::connection_age::{end_of_age, reached};
+use crate::connection_age::{end_of_age, wait_until};
 use crate::watch_flag::wait_until_true;
 
 /// Bytes of one copy.
@@ -62,7 +62,7 @@ impl Tunnel {
             },
             () = exchange.idle().expired(self.idle_timeout) => "idle",
             () = wait_until_true(&mut cut) => "backend left",
-            () = reached(ends_at) => "age",
+            () = wait_until(ends_at) => "age",
         };
         self.record.set_outcome(outcome);
     }

@@ -19,7 +19,7 @@ use crate::http;
 use crate::outbound::{self, BackendStream, socket_reuse};
 use crate::peer::Peer;
 use crate::port::{Port, PortSettings};
-use crate::proxy_protocol::{self, HEADER_BYTES_MAX, Header, Parsed};
+use crate::proxy_protocol::{self, HEADER_BYTES_MAX, Header, ParseResult};
 use crate::refusal::ConnectionRefusal;
 use crate::relay::{InitialData, RelayOutcome, relay};
 use crate::settings::Frontend;
@@ -142,9 +142,9 @@ async fn read_proxy_header(stream: &mut ClientStream) -> Option<Header> {
         let count = stream.read(&mut more).await.ok().filter(|count| *count > 0)?;
         bytes.extend_from_slice(more.get(..count)?);
         match proxy_protocol::read(&bytes) {
-            Ok(Parsed::Incomplete) if bytes.len() < HEADER_BYTES_MAX => {}
-            Ok(Parsed::Incomplete) => return None,
-            Ok(Parsed::Complete {
+            Ok(ParseResult::Incomplete) if bytes.len() < HEADER_BYTES_MAX => {}
+            Ok(ParseResult::Incomplete) => return None,
+            Ok(ParseResult::Complete {
                 header,
                 bytes: length,
             }) => {
@@ -253,12 +253,19 @@ async fn relay_to_backend<S: RelayStream>(
         return Ok(());
     };
     record.end = Some(ConnectionEnd::Relayed(outcome));
-    if let (RelayOutcome::Finished, BackendStream::Plain(backend), true) = (outcome, backend, is_near)
+    if is_near && outcome == RelayOutcome::Finished {
+        keep_socket(backend, &record);
+    }
+    Ok(())
+}
+
+/// Keeps the socket of a finished connection for the next connection to the same backend.
+fn keep_socket(backend: BackendStream, record: &AccessRecord<'_>) {
+    if let BackendStream::Plain(backend) = backend
         && record.relayed.is_small()
         && let Some(chosen) = &record.chosen
         && !chosen.backend.is_removed()
     {
         socket_reuse::release(backend, chosen.backend.address);
     }
-    Ok(())
 }

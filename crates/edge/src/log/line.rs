@@ -33,7 +33,7 @@ pub(super) fn of_connection(record: &Record<'_>, format: LogFormat) -> String {
 
 /// Returns the Common Log Format: `client - - [time] "request line" status bytes`, with `-` for unknown values.
 fn common_request(record: &RequestRecord<'_>) -> String {
-    let mut line = beginning(&record.record);
+    let mut line = line_beginning(&record.record);
     escape(&mut line, record.method);
     line.push(' ');
     escape(&mut line, record.target);
@@ -46,7 +46,7 @@ fn common_request(record: &RequestRecord<'_>) -> String {
 
 /// Returns the same shape with `"TCP destination backend"` (or `SSL`) as the request line, and without a status.
 fn common_connection(record: &Record<'_>) -> String {
-    let mut line = beginning(record);
+    let mut line = line_beginning(record);
     let kind = kind(record);
     append(&mut line, format_args!("{kind} {} ", record.peer.destination));
     match record.backend {
@@ -62,7 +62,7 @@ fn kind(record: &Record<'_>) -> &'static str {
     if record.peer.tls.is_some() { "SSL" } else { "TCP" }
 }
 
-fn beginning(record: &Record<'_>) -> String {
+fn line_beginning(record: &Record<'_>) -> String {
     let (client, started_at) = (record.peer.ip(), time(record.started_at).to_zoned(TimeZone::UTC));
     format!(
         "{client} - - [{}] \"",
@@ -124,7 +124,7 @@ fn json(record: &impl Serialize) -> String {
     line
 }
 
-fn shortened(text: &str) -> &str {
+fn shorten(text: &str) -> &str {
     match text.char_indices().nth(TEXT_CHARACTERS_MAX) {
         Some((end, _)) => text.get(..end).unwrap_or_default(),
         None => text,
@@ -186,13 +186,13 @@ impl<'a> JsonRequest<'a> {
     fn of(record: &RequestRecord<'a>) -> Self {
         Self {
             record: JsonRecord::of(&record.record),
-            method: shortened(record.method),
-            target: shortened(record.target),
+            method: shorten(record.method),
+            target: shorten(record.target),
             version: record.version,
-            host: record.host.map(shortened),
+            host: record.host.map(shorten),
             status: record.status,
-            referer: record.referer.map(shortened),
-            user_agent: record.user_agent.map(shortened),
+            referer: record.referer.map(shorten),
+            user_agent: record.user_agent.map(shorten),
         }
     }
 }
@@ -214,7 +214,7 @@ impl<'a> JsonConnection<'a> {
             record: JsonRecord::of(record),
             destination: record.peer.destination.to_string(),
             protocol: kind(record),
-            tls_server_name: tls.and_then(|tls| tls.server_name.as_deref()).map(shortened),
+            tls_server_name: tls.and_then(|tls| tls.server_name.as_deref()).map(shorten),
         }
     }
 }

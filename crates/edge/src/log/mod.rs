@@ -288,7 +288,7 @@ impl Logs {
     }
 
     /// Appends the metrics of all logs.
-    pub fn metrics(&self, text: &mut MetricsText) {
+    pub fn write_metrics(&self, text: &mut MetricsText) {
         const FILES: &str = "portolan_edge_access_log_files_total";
         const LINES: &str = "portolan_edge_access_log_dropped_lines_total";
         const BYTES: &str = "portolan_edge_access_log_directory_bytes";

@@ -245,8 +245,8 @@ impl Index {
     /// For the limit of all Services, it is the oldest file of the Service with most bytes. One Service therefore does
     /// not remove the logs of others.
     fn oldest_beyond(&mut self, limits: &DirectoryLimits, service: &ServiceName, more: u64) -> Option<Path> {
-        let of_service = self.services.get(service).map_or(0, |files| files.bytes);
-        let name = if of_service > 0 && of_service + more > limits.service_bytes_max {
+        let service_bytes = self.services.get(service).map_or(0, |files| files.bytes);
+        let name = if service_bytes > 0 && service_bytes + more > limits.service_bytes_max {
             service.clone()
         } else if self.bytes > 0 && self.bytes + more > limits.bytes_max {
             let most = self.services.iter().max_by_key(|(_, files)| files.bytes)?;

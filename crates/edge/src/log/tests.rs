@@ -121,7 +121,7 @@ async fn counts_lines_beyond_the_queue() {
     // Nothing takes from the queue, because this is the only thread.
     write(&log, QUEUE_LINES_MAX + 5);
     let mut text = MetricsText::default();
-    logs.metrics(&mut text);
+    logs.write_metrics(&mut text);
     let text = text.finish();
     assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
     let dropped = "portolan_edge_access_log_dropped_lines_total{namespace=\"shop\",service=\"web\",reason=\"queue\"} 5\n";

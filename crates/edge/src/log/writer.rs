@@ -80,7 +80,7 @@ impl Writer {
                 }
                 () = tokio::time::sleep(due_in), if !is_writing && batch.is_some() => {}
                 () = self.memory.scarcity(), if !is_writing && batch.is_some() => {}
-                () = written(writing.as_mut()), if is_writing => {
+                () = wait_until_written(writing.as_mut()), if is_writing => {
                     writing.set(None);
                 }
                 () = wait_until_true(&mut finish), if !is_finishing => {
@@ -169,7 +169,7 @@ impl Writer {
 }
 
 /// Completes when the file is written; at once if there is none.
-async fn written(writing: Pin<&mut Option<impl Future<Output = ()>>>) {
+async fn wait_until_written(writing: Pin<&mut Option<impl Future<Output = ()>>>) {
     if let Some(writing) = writing.as_pin_mut() {
         writing.await;
     }

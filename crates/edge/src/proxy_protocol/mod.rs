@@ -33,7 +33,7 @@ pub struct Addresses {
 
 /// Result of reading the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed {
+pub enum ParseResult {
     /// The bytes may become a header.
     Incomplete,
     /// The bytes begin with a header.
@@ -63,7 +63,7 @@ pub enum MalformedHeader {
 ///
 /// # Errors
 /// See [`MalformedHeader`].
-pub fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
+pub fn read(bytes: &[u8]) -> Result<ParseResult, MalformedHeader> {
     if begins(bytes, version2::SIGNATURE) {
         version2::read(bytes)
     } else if begins(bytes, version1::SIGNATURE) {

@@ -7,7 +7,7 @@ use crate::peer::TlsPeer;
 
 fn complete(bytes: &[u8]) -> Header {
     match read(bytes) {
-        Ok(Parsed::Complete { header, bytes: taken }) => {
+        Ok(ParseResult::Complete { header, bytes: taken }) => {
             assert!(taken <= bytes.len());
             header
         }
@@ -69,7 +69,7 @@ fn local_block_has_no_client() {
     block.extend_from_slice(&[0x20, 0x00, 0, 3, 1, 2, 3]);
     assert_eq!(
         read(&block),
-        Ok(Parsed::Complete {
+        Ok(ParseResult::Complete {
             header: Header::Own,
             bytes: 19
         })
@@ -173,20 +173,20 @@ proptest! {
         }
         let length = bytes.len();
         for end in 0..length {
-            prop_assert_eq!(read(&bytes[..end]), Ok(Parsed::Incomplete));
+            prop_assert_eq!(read(&bytes[..end]), Ok(ParseResult::Incomplete));
         }
         bytes.extend_from_slice(&after);
-        prop_assert_eq!(read(&bytes), Ok(Parsed::Complete { header, bytes: length }));
+        prop_assert_eq!(read(&bytes), Ok(ParseResult::Complete { header, bytes: length }));
     }
 
     #[test]
     fn incomplete_headers_stay_below_the_bound(mut bytes in prop::collection::vec(any::<u8>(), 0..64), which in 0..3) {
         let signature: &[u8] = match which { 0 => version1::SIGNATURE, 1 => version2::SIGNATURE, _ => b"" };
         bytes.splice(0..0, signature.iter().copied());
-        if let Ok(Parsed::Complete { bytes: taken, .. }) = read(&bytes) {
+        if let Ok(ParseResult::Complete { bytes: taken, .. }) = read(&bytes) {
             prop_assert!(taken <= bytes.len());
         }
         bytes.resize(HEADER_BYTES_MAX, b'x');
-        prop_assert_ne!(read(&bytes), Ok(Parsed::Incomplete));
+        prop_assert_ne!(read(&bytes), Ok(ParseResult::Incomplete));
     }
 }

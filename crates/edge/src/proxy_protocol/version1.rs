@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use super::{Addresses, Header, MalformedHeader, Parsed};
+use super::{Addresses, Header, MalformedHeader, ParseResult};
 
 /// Beginning of the line.
 pub(super) const SIGNATURE: &[u8] = b"PROXY ";
@@ -13,11 +13,11 @@ const LINE_BYTES_MAX: usize = 107;
 const END: &[u8] = b"\r\n";
 
 /// Reads a header of version 1.
-pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
+pub(super) fn read(bytes: &[u8]) -> Result<ParseResult, MalformedHeader> {
     let window = bytes.get(..LINE_BYTES_MAX).unwrap_or(bytes);
     let Some(feed) = window.iter().position(|byte| *byte == b'\n') else {
         return if bytes.len() < LINE_BYTES_MAX {
-            Ok(Parsed::Incomplete)
+            Ok(ParseResult::Incomplete)
         } else {
             Err(malformed(
                 "expected the end of the line within 107 bytes, found none",
@@ -30,7 +30,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
     ))?;
     let line =
         str::from_utf8(line).map_err(|_| malformed("expected a line of UTF-8 text, found other bytes"))?;
-    Ok(Parsed::Complete {
+    Ok(ParseResult::Complete {
         header: parse(line)?,
         bytes: feed + 1,
     })
@@ -94,7 +94,7 @@ pub fn write(header: Header, out: &mut Vec<u8>) {
         Header::For(Addresses {
             source: SocketAddr::V4(source),
             destination: SocketAddr::V4(destination),
-        }) => line(
+        }) => header_line(
             "TCP4",
             source.ip(),
             destination.ip(),
@@ -104,7 +104,7 @@ pub fn write(header: Header, out: &mut Vec<u8>) {
         Header::For(Addresses {
             source: SocketAddr::V6(source),
             destination: SocketAddr::V6(destination),
-        }) => line(
+        }) => header_line(
             "TCP6",
             source.ip(),
             destination.ip(),
@@ -117,7 +117,7 @@ pub fn write(header: Header, out: &mut Vec<u8>) {
     out.extend_from_slice(line.as_bytes());
 }
 
-fn line<A: Display>(
+fn header_line<A: Display>(
     protocol: &str,
     source: A,
     destination: A,

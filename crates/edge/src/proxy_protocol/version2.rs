@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Addresses, HEADER_BYTES_MAX, Header, MalformedHeader, Parsed};
+use super::{Addresses, HEADER_BYTES_MAX, Header, MalformedHeader, ParseResult};
 use crate::peer::TlsPeer;
 
 /// Beginning of the block.
@@ -37,9 +37,9 @@ const CLIENT_SSL: u8 = 0x01;
 const NOT_VERIFIED: u32 = 1;
 
 /// Reads a header of version 2.
-pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
+pub(super) fn read(bytes: &[u8]) -> Result<ParseResult, MalformedHeader> {
     let Some(fixed) = bytes.first_chunk::<FIXED_BYTES>() else {
-        return Ok(Parsed::Incomplete);
+        return Ok(ParseResult::Incomplete);
     };
     let [.., command, family, high, low] = *fixed;
     let end = FIXED_BYTES + usize::from(u16::from_be_bytes([high, low]));
@@ -59,7 +59,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
         _ => return Err(malformed("expected version 2, found another one")),
     };
     let Some(block) = bytes.get(..end) else {
-        return Ok(Parsed::Incomplete);
+        return Ok(ParseResult::Incomplete);
     };
     let rest = block.get(FIXED_BYTES..).unwrap_or_default();
     let header = if is_local {
@@ -70,7 +70,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
         check_extensions(block, extensions)?;
         header
     };
-    Ok(Parsed::Complete { header, bytes: end })
+    Ok(ParseResult::Complete { header, bytes: end })
 }
 
 /// Reads the addresses. Returns the bytes behind them.

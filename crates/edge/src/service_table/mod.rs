@@ -224,22 +224,8 @@ impl ServiceTable {
                 tls,
             };
             let entry = match former {
-                Some(mut entry) => {
-                    let gone = entry.port.policy.set(port_settings);
-                    removed.extend(settings.policy.draining.map(|drain_time| (gone, drain_time)));
-                    entry.tls_faults = tls_faults;
-                    entry
-                }
-                None => {
-                    let port = Port::new(key.clone(), port_settings, load.clone(), context.edge.clone());
-                    let port = Arc::new(port);
-                    let health_checks = context.control.spawn(health_checks::run(port.clone()));
-                    PortEntry {
-                        port,
-                        tls_faults,
-                        health_checks: health_checks.abort_handle(),
-                    }
-                }
+                Some(former) => change_port(former, port_settings, tls_faults, removed),
+                None => open_port(key.clone(), port_settings, tls_faults, &load, context),
             };
             let addresses = settings.addresses.iter().map(|ip| SocketAddr::new(*ip, key.port));
             self.set_listen_addresses(&key, &addresses.collect());
@@ -317,9 +303,9 @@ impl ServiceTable {
                 let settings = entry.port.policy.settings();
                 let reason = settings.log.as_ref().and_then(|log| log.fault());
                 let no_log = reason.map(|reason| Fault::NoAccessLog { reason });
-                let of_port: Vec<Fault> = entry.tls_faults.iter().cloned().chain(no_log).collect();
-                if !of_port.is_empty() {
-                    faults.entry(key.clone()).or_default().extend(of_port);
+                let port_faults: Vec<Fault> = entry.tls_faults.iter().cloned().chain(no_log).collect();
+                if !port_faults.is_empty() {
+                    faults.entry(key.clone()).or_default().extend(port_faults);
                 }
             }
         }
@@ -401,6 +387,37 @@ impl ServiceTable {
         self.sockets.clear();
         self.missing.clear();
         self.inherited.clear();
+    }
+}
+
+/// Applies changed settings to a served port.
+fn change_port(
+    mut entry: PortEntry,
+    settings: PortSettings,
+    tls_faults: Vec<Fault>,
+    removed: &mut Vec<RemovedBackends>,
+) -> PortEntry {
+    let drain_time = settings.service.policy.draining;
+    let gone = entry.port.policy.set(settings);
+    removed.extend(drain_time.map(|drain_time| (gone, drain_time)));
+    entry.tls_faults = tls_faults;
+    entry
+}
+
+/// Creates a port, and starts its health checks.
+fn open_port(
+    key: PortKey,
+    settings: PortSettings,
+    tls_faults: Vec<Fault>,
+    load: &Arc<ServiceLoad>,
+    context: &ServingContext<'_>,
+) -> PortEntry {
+    let port = Arc::new(Port::new(key, settings, load.clone(), context.edge.clone()));
+    let health_checks = context.control.spawn(health_checks::run(port.clone()));
+    PortEntry {
+        port,
+        tls_faults,
+        health_checks: health_checks.abort_handle(),
     }
 }
 

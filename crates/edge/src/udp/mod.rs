@@ -1,5 +1,5 @@
-//! UDP flows. A flow is a client's address and has its own socket towards its backend, until it is idle for too long, or
-//! makes room for others.
+//! UDP flows. A flow belongs to a client's address and has its own socket towards its backend. It ends when it is idle
+//! for too long, or makes room for others.
 
 mod eviction;
 
@@ -176,6 +176,7 @@ impl Flows {
         }
     }
 
+    /// Opens a flow from a client to a backend that was not tried before.
     fn open_flow(
         &mut self,
         client: SocketAddr,
@@ -194,7 +195,7 @@ impl Flows {
             chosen.backend.record_failure(reason.to_owned());
             return Err(ConnectionRefusal::NoBackend);
         }
-        let socket = connected(chosen.backend.address).map_err(|error| {
+        let socket = connect_socket(chosen.backend.address).map_err(|error| {
             tracing::debug!(%error, "socket of a new flow not opened");
             ConnectionRefusal::NoBackend
         })?;
@@ -270,7 +271,7 @@ impl Flows {
     }
 }
 
-fn connected(to: SocketAddr) -> io::Result<UdpSocket> {
+fn connect_socket(to: SocketAddr) -> io::Result<UdpSocket> {
     let any: SocketAddr = match to {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),

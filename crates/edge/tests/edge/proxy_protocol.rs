@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
 
-use edge::proxy_protocol::{Addresses, Header, Parsed, read, write_version1, write_version2};
+use edge::proxy_protocol::{Addresses, Header, ParseResult, read, write_version1, write_version2};
 use edge::settings::{Frontend, ProxyVersion};
 
 use crate::fixture::{
@@ -47,7 +47,7 @@ fn backends_get_headers_of_both_versions() {
         fixture.service.policy.proxy_protocol_to_backends = Some(version);
         fixture.apply();
         let all = passed_on(&fixture, b"hello");
-        let Ok(Parsed::Complete {
+        let Ok(ParseResult::Complete {
             header: Header::For(observed),
             bytes,
         }) = read(&all)

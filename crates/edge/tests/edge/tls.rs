@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use edge::proxy_protocol::{Header, Parsed, read};
+use edge::proxy_protocol::{Header, ParseResult, read};
 use edge::settings::{Alpn, BackendProtocol, Certificate, Frontend, ProxyVersion, Tls, TlsPolicy};
 use edge::{Fault, PortKey, Transport};
 use rcgen::{CertificateParams, KeyPair};
@@ -318,7 +318,7 @@ fn backends_get_the_result_of_the_handshake() {
     client.write_all(b"end").expect("the data is written");
     let mut all = Vec::new();
     client.read_to_end(&mut all).expect("data until the end");
-    let Ok(Parsed::Complete {
+    let Ok(ParseResult::Complete {
         header: Header::For(_),
         bytes,
     }) = read(&all)

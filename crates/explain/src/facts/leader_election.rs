@@ -20,7 +20,7 @@ pub(crate) fn is_leader_only(subject: &Subject<'_>) -> bool {
         let mut statuses = pod.container_statuses();
         statuses.all(|status| status["restartCount"].as_i64().unwrap_or_default() == 0)
     });
-    never_restarted && (holds_lease(subject, leader) || subject.active().all(elects))
+    never_restarted && (holds_lease(subject, leader) || subject.active().all(elects_leader))
 }
 
 fn holds_lease(subject: &Subject<'_>, pod: Pod<'_>) -> bool {
@@ -28,7 +28,7 @@ fn holds_lease(subject: &Subject<'_>, pod: Pod<'_>) -> bool {
     leases.any(|lease| lease.text("/spec/holderIdentity").starts_with(&pod.0.name))
 }
 
-fn elects(pod: Pod<'_>) -> bool {
+fn elects_leader(pod: Pod<'_>) -> bool {
     let is_flag = |text: &str| {
         let text = text.to_ascii_lowercase();
         ELECTION_FLAGS.iter().any(|flag| text.contains(flag)) && !text.ends_with("=false")

@@ -73,7 +73,11 @@ pub(crate) fn state(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Stat
         return State::LoopbackOnly(first.address);
     }
     let addresses = endpoint_addresses(subject, pod);
-    let is_taken = |address: &IpAddr| on_port.iter().any(|listener| takes(listener, *address));
+    let is_taken = |address: &IpAddr| {
+        on_port
+            .iter()
+            .any(|listener| takes_connections_to(listener, *address))
+    };
     match addresses.into_iter().find(|address| !is_taken(address)) {
         Some(endpoint) => State::OtherAddress {
             endpoint,
@@ -146,8 +150,8 @@ fn of_pod<'w>(subject: &Subject<'w>, pod: Pod<'_>) -> Option<Vec<&'w Listener>> 
 /// Returns the addresses of the endpoints of a Pod; those of the Pod if it has no endpoint yet.
 fn endpoint_addresses(subject: &Subject<'_>, pod: Pod<'_>) -> Vec<IpAddr> {
     let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
-    let of_pod = endpoints.filter(|endpoint| endpoint.pod() == Some(pod.0.name.as_str()));
-    let addresses: Vec<IpAddr> = of_pod.filter_map(|endpoint| endpoint.ip()).collect();
+    let pod_endpoints = endpoints.filter(|endpoint| endpoint.pod() == Some(pod.0.name.as_str()));
+    let addresses: Vec<IpAddr> = pod_endpoints.filter_map(|endpoint| endpoint.ip()).collect();
     if addresses.is_empty() {
         let families = subject.service.cluster_ips();
         let mut own = pod.ips();
@@ -163,7 +167,7 @@ fn endpoint_addresses(subject: &Subject<'_>, pod: Pod<'_>) -> Vec<IpAddr> {
 }
 
 /// Returns true if a listener takes connections to an address.
-fn takes(listener: &Listener, address: IpAddr) -> bool {
+fn takes_connections_to(listener: &Listener, address: IpAddr) -> bool {
     let own = listener.address.to_canonical();
     if !own.is_unspecified() {
         return own == address;

@@ -72,13 +72,13 @@ pub(crate) fn loopback_setting(pod: Pod<'_>, number: u16) -> Option<Setting> {
     let is_only = declared == [number];
     let mut entries = variables(container);
     entries.extend(arguments(container));
-    let of_port = entries.into_iter().filter_map(|entry| {
+    let port_settings = entries.into_iter().filter_map(|entry| {
         let host = host_of(&entry, number, is_only)?;
         Some((LOOPBACK_HOSTS.contains(&host), entry.setting))
     });
-    let of_port: Vec<(bool, Setting)> = of_port.collect();
-    let is_loopback_only = of_port.iter().all(|(is_loopback, _)| *is_loopback);
-    let first = of_port.into_iter().next().filter(|_| is_loopback_only);
+    let port_settings: Vec<(bool, Setting)> = port_settings.collect();
+    let is_loopback_only = port_settings.iter().all(|(is_loopback, _)| *is_loopback);
+    let first = port_settings.into_iter().next().filter(|_| is_loopback_only);
     first.map(|(_, setting)| setting)
 }
 
@@ -87,7 +87,7 @@ fn variables(container: &Value) -> Vec<Entry<'_>> {
     for (index, variable) in list(container, "env").iter().enumerate() {
         let (name, value) = (text(variable, "name"), text(variable, "value"));
         entries.push(Entry {
-            name: normalized(name),
+            name: normalized_name(name),
             value,
             is_of_script: false,
             setting: Setting {
@@ -114,7 +114,7 @@ fn arguments(container: &Value) -> Vec<Entry<'_>> {
                     _ => (previous, word),
                 };
                 entries.push(Entry {
-                    name: normalized(name),
+                    name: normalized_name(name),
                     value,
                     is_of_script,
                     setting: Setting {
@@ -129,7 +129,7 @@ fn arguments(container: &Value) -> Vec<Entry<'_>> {
     entries
 }
 
-fn normalized(name: &str) -> String {
+fn normalized_name(name: &str) -> String {
     name.trim_start_matches('-')
         .to_ascii_lowercase()
         .replace(['_', '.'], "-")

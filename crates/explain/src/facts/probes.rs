@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::facts::observed::Observed;
+use crate::facts::observed_node::ObservedNode;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind, ProbeSource};
 use crate::subject::Subject;
 use crate::views::{Endpoint, Node, Port};
@@ -121,7 +121,7 @@ pub(crate) enum Declared {
 }
 
 /// Returns the application protocol of a port, by its name and `appProtocol`.
-pub(crate) fn declared(subject: &Subject<'_>, port: Port<'_>) -> Option<Declared> {
+pub(crate) fn declared_protocol(subject: &Subject<'_>, port: Port<'_>) -> Option<Declared> {
     let app_protocol = subject
         .service
         .text(&port.pointer("appProtocol"))
@@ -155,7 +155,7 @@ pub(crate) fn node_at(world: &World, address: IpAddr) -> Option<Node<'_>> {
 
 /// Returns a failed probe from another host to a Pod or node port of the node. The target must not fail on the node
 /// itself. A target that refuses has to be open there.
-pub(crate) fn failed_from_elsewhere(node: Observed<'_>) -> Option<Found<'_>> {
+pub(crate) fn failed_from_elsewhere(node: ObservedNode<'_>) -> Option<Found<'_>> {
     let all = node.world.observations().all().iter();
     let all = all.flat_map(|observation| {
         let probes = observation.probes.iter().flatten();
@@ -181,7 +181,7 @@ pub(crate) fn failed_from_elsewhere(node: Observed<'_>) -> Option<Found<'_>> {
 }
 
 /// Returns true if an address is that of the node, or of a Pod on it.
-fn is_on_node(node: Observed<'_>, address: IpAddr) -> bool {
+fn is_on_node(node: ObservedNode<'_>, address: IpAddr) -> bool {
     let is_of_node = node.node().is_some_and(|node| node.ips().contains(&address));
     let mut pods = node.world.pods_at(address);
     is_of_node || pods.any(|pod| pod.node() == node.name())

@@ -95,8 +95,8 @@ pub(crate) fn references_of<'w>(
         for (index, container) in containers {
             let path = format!("spec.{list}[{index}]");
             let variables = variables(&path, container, config_map);
-            of_variables(pod, &variables, &mut references);
-            of_arguments(pod, &path, container, &mut references);
+            add_references_of_variables(pod, &variables, &mut references);
+            add_references_of_arguments(pod, &path, container, &mut references);
         }
     }
     references.retain(|reference| !aliases.contains(&reference.service.as_str()));
@@ -150,7 +150,7 @@ fn variables<'w>(
     variables
 }
 
-fn of_variables(pod: Pod<'_>, variables: &[Variable<'_>], references: &mut Vec<Reference>) {
+fn add_references_of_variables(pod: Pod<'_>, variables: &[Variable<'_>], references: &mut Vec<Reference>) {
     for variable in variables {
         let Some(value) = variable.value.filter(|_| !is_identifier(&variable.name)) else {
             continue;
@@ -162,12 +162,12 @@ fn of_variables(pod: Pod<'_>, variables: &[Variable<'_>], references: &mut Vec<R
         };
         match host_variable(variables, &variable.name, value, &place) {
             Some(reference) => references.push(reference),
-            None => scan(value, &place, references),
+            None => scan_text(value, &place, references),
         }
     }
 }
 
-fn of_arguments(pod: Pod<'_>, path: &str, container: &Value, references: &mut Vec<Reference>) {
+fn add_references_of_arguments(pod: Pod<'_>, path: &str, container: &Value, references: &mut Vec<Reference>) {
     for field in ["command", "args"] {
         for (index, argument) in list(container, field).iter().enumerate() {
             let place = ReferenceLocation {
@@ -178,7 +178,7 @@ fn of_arguments(pod: Pod<'_>, path: &str, container: &Value, references: &mut Ve
             let argument = argument.as_str().unwrap_or_default();
             let flag = argument.split('=').next().unwrap_or_default();
             if !is_identifier(flag) {
-                scan(argument, &place, references);
+                scan_text(argument, &place, references);
             }
         }
     }
@@ -217,7 +217,7 @@ fn host_variable(
     })
 }
 
-fn scan(text: &str, place: &ReferenceLocation<'_>, references: &mut Vec<Reference>) {
+fn scan_text(text: &str, place: &ReferenceLocation<'_>, references: &mut Vec<Reference>) {
     if text.len() > TEXT_BYTES_MAX {
         return;
     }

@@ -4,7 +4,7 @@
 const CHARACTERS_MAX: usize = 128;
 
 /// Returns the number of insertions, deletions, substitutions and swaps of neighbours between two texts.
-pub(crate) fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().take(CHARACTERS_MAX).collect();
     let b: Vec<char> = b.chars().take(CHARACTERS_MAX).collect();
     let mut before: Vec<usize> = Vec::new();
@@ -30,15 +30,18 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
 pub(crate) fn is_similar(a: &str, b: &str) -> bool {
     let longest = a.chars().count().max(b.chars().count());
     let is_part = a.len().min(b.len()) >= 3 && (a.contains(b) || b.contains(a));
-    is_part || distance(a, b) <= longest / 3
+    is_part || edit_distance(a, b) <= longest / 3
 }
 
 /// Returns the candidate with the smallest distance to `wanted`, if it is similar.
-pub(crate) fn nearest<'c>(requested: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+pub(crate) fn nearest_name<'c>(
+    requested: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+) -> Option<&'c str> {
     candidates
         .into_iter()
         .filter(|candidate| is_similar(requested, candidate))
-        .min_by_key(|candidate| (distance(requested, candidate), *candidate))
+        .min_by_key(|candidate| (edit_distance(requested, candidate), *candidate))
 }
 
 #[cfg(test)]

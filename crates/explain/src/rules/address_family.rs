@@ -161,8 +161,8 @@ fn empty_family(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
 /// Returns true if a slice has a usable endpoint of the family.
 fn has_endpoints(subject: &Subject<'_>, family: Family) -> bool {
     let slices = subject.slices().iter();
-    let mut of_family = slices.filter(|slice| slice.address_type() == family.name());
-    of_family.any(|slice| slice.endpoints().any(|endpoint| endpoint.is_serving()))
+    let mut family_slices = slices.filter(|slice| slice.address_type() == family.name());
+    family_slices.any(|slice| slice.endpoints().any(|endpoint| endpoint.is_serving()))
 }
 
 fn families(subject: &Subject<'_>) -> Vec<Family> {

@@ -42,13 +42,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     load_balancer
         .chain(external)
         .filter_map(|(field, address)| {
-            let of_address: Vec<Found<'_>> = found
+            let probes_of_address: Vec<Found<'_>> = found
                 .iter()
                 .copied()
                 .filter(|(_, probe)| probe.address() == Some(address))
                 .collect();
-            several(subject, &field, address, &of_address)
-                .or_else(|| no_host_answers(subject, &field, address, &of_address))
+            several_owners(subject, &field, address, &probes_of_address)
+                .or_else(|| no_host_answers(subject, &field, address, &probes_of_address))
         })
         .collect()
 }
@@ -58,7 +58,12 @@ fn is_resolution(kind: ProbeKind) -> bool {
 }
 
 /// Reports that several hosts answer one request.
-fn several(subject: &Subject<'_>, field: &str, address: IpAddr, found: &[Found<'_>]) -> Option<Finding> {
+fn several_owners(
+    subject: &Subject<'_>,
+    field: &str,
+    address: IpAddr,
+    found: &[Found<'_>],
+) -> Option<Finding> {
     let resolutions: Vec<Found<'_>> = found
         .iter()
         .copied()

@@ -44,7 +44,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     if service.is_headless() {
-        return headless(subject).into_iter().collect();
+        return headless_service(subject).into_iter().collect();
     }
     behind_ingress(subject)
         .or_else(|| behind_proxy(subject))
@@ -53,7 +53,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn headless(subject: &Subject<'_>) -> Option<Finding> {
+fn headless_service(subject: &Subject<'_>) -> Option<Finding> {
     let message = format!(
         "Service {} is headless, so its sessionAffinity has no effect: clients choose among the addresses of the Pods",
         subject.service.name
@@ -71,7 +71,7 @@ fn removal(subject: &Subject<'_>) -> String {
 }
 
 /// Returns the number of ready endpoints.
-fn ready(subject: &Subject<'_>) -> usize {
+fn ready_endpoint_count(subject: &Subject<'_>) -> usize {
     let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
     let ready: BTreeSet<_> = endpoints
         .filter(|endpoint| endpoint.is_ready())
@@ -85,12 +85,12 @@ fn behind_ingress(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let uses_cluster_ip = |ingress: &Route<'_>| {
         let mut annotations = CLUSTER_IP_ANNOTATIONS.iter();
-        let mut of_service = SERVICE_ANNOTATIONS.iter();
+        let mut service_annotations = SERVICE_ANNOTATIONS.iter();
         annotations.any(|name| ingress.0.annotation(name) == Some("true"))
-            || of_service.any(|name| service.0.annotation(name) == Some("true"))
+            || service_annotations.any(|name| service.0.annotation(name) == Some("true"))
     };
     let ingress = subject.world.ingresses_of(service).find(uses_cluster_ip)?;
-    let count = ready(subject);
+    let count = ready_endpoint_count(subject);
     let message = format!(
         "sessionAffinity of Service {} is ClientIP, and the controller of Ingress {} connects to the cluster IP. All its clients have the address \
          of the controller, so one of {count} endpoints gets all requests",
@@ -121,7 +121,8 @@ fn behind_proxy(subject: &Subject<'_>) -> Option<Finding> {
         "Use the affinity of the load balancer instead: {}",
         kubectl::replace(service.0, "/spec/sessionAffinity", "None")
     );
-    (ready(subject) > 1).then(|| subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
+    (ready_endpoint_count(subject) > 1)
+        .then(|| subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
 }
 
 /// Reports a Pod that restarts repeatedly: it is ready in between, and its clients stay with it.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::facts::probes::{self, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
@@ -24,7 +24,7 @@ const ESTABLISHED: &str = "established";
 
 fn check(world: &World) -> Vec<Finding> {
     let sessions = observed_nodes(world).filter_map(finding);
-    sessions.chain(without_peer(world)).collect()
+    sessions.chain(missing_peer(world)).collect()
 }
 
 fn is_established(session: &BgpSession) -> bool {
@@ -33,7 +33,7 @@ fn is_established(session: &BgpSession) -> bool {
 
 /// Reports that MetalLB advertises addresses to peers, and no object defines a peer. FRR can have peers of its own, so
 /// only sessions of an observation show more.
-fn without_peer(world: &World) -> Option<Finding> {
+fn missing_peer(world: &World) -> Option<Finding> {
     let is_observed = observed_nodes(world).any(|node| node.observation.bgp_sessions.is_some());
     let advertisement = world.all(Kind::BgpAdvertisement).next()?;
     let is_used = world.all(Kind::L2Advertisement).next().is_none()
@@ -61,7 +61,7 @@ fn without_peer(world: &World) -> Option<Finding> {
 
 /// Reports that a router outside of the cluster has no route to a load balancer IP, although sessions are established.
 fn route_refused(subject: &Subject<'_>) -> Vec<Finding> {
-    let nodes: Vec<Observed<'_>> = observed_nodes(subject.world).collect();
+    let nodes: Vec<ObservedNode<'_>> = observed_nodes(subject.world).collect();
     let sessions = nodes
         .iter()
         .flat_map(|node| node.observation.bgp_sessions.iter().flatten());
@@ -75,7 +75,7 @@ fn route_refused(subject: &Subject<'_>) -> Vec<Finding> {
     let found = probes::of_service(subject);
     let addresses = subject.service.ingress_ips().into_iter().enumerate();
     let findings = addresses.filter_map(|(index, address)| {
-        let first = without_route(&nodes, &found, address)?;
+        let first = probe_without_route(&nodes, &found, address)?;
         let message = format!(
             "The BGP session with {} is established, and a router reports that it has no route to the load balancer IP {address} of Service {}. It has not accepted the route, or the speaker does not announce it",
             peers.join(", "),
@@ -94,7 +94,11 @@ fn route_refused(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// Returns the first probe from outside to which a router answered that it has no route. Hosts in the subnet of a node
 /// resolve the address by ARP, so its routes do not matter.
-fn without_route<'w>(nodes: &[Observed<'_>], found: &[Found<'w>], address: IpAddr) -> Option<Found<'w>> {
+fn probe_without_route<'w>(
+    nodes: &[ObservedNode<'_>],
+    found: &[Found<'w>],
+    address: IpAddr,
+) -> Option<Found<'w>> {
     let outside = || {
         found.iter().copied().filter(move |(_, probe)| {
             probe.from == ProbeSource::Outside
@@ -113,7 +117,7 @@ fn without_route<'w>(nodes: &[Observed<'_>], found: &[Found<'w>], address: IpAdd
     outside().find(|(_, probe)| probe.outcome == Outcome::Unreachable)
 }
 
-fn finding(node: Observed<'_>) -> Option<Finding> {
+fn finding(node: ObservedNode<'_>) -> Option<Finding> {
     let sessions = node.observation.bgp_sessions.as_ref()?;
     let has_load_balancer = || {
         node.world

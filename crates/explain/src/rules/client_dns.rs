@@ -86,7 +86,7 @@ fn failed_query(subject: &Subject<'_>) -> Option<Finding> {
 /// could have.
 fn wrong_name(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<Finding> {
     let host = reference.host();
-    let domain = subject.world.facts().domain();
+    let domain = subject.world.cluster_facts().domain();
     let rest = host
         .trim_end_matches('.')
         .split_once(".svc")
@@ -126,7 +126,7 @@ fn wrong_name(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opt
 fn foreign_nameservers<'w>(subject: &Subject<'_>, pod: Pod<'w>) -> Option<Vec<&'w str>> {
     let nameservers = pod.0.list("/spec/dnsConfig/nameservers").iter();
     let nameservers: Vec<&str> = nameservers.filter_map(|address| address.as_str()).collect();
-    let servers = subject.world.facts().dns_servers();
+    let servers = subject.world.cluster_facts().dns_servers();
     let is_foreign = |address: &str| {
         let is_of_cluster = address
             .parse()
@@ -145,7 +145,7 @@ fn foreign_nameservers<'w>(subject: &Subject<'_>, pod: Pod<'w>) -> Option<Vec<&'
 /// Returns true if an address belongs to a Service, or can belong to one.
 fn is_service(subject: &Subject<'_>, address: IpAddr) -> bool {
     let world = subject.world;
-    world.services_at(address).next().is_some() || world.facts().service_range(address).is_some()
+    world.services_at(address).next().is_some() || world.cluster_facts().service_range(address).is_some()
 }
 
 /// Reports that the DNS settings of a Pod do not resolve the name of a reference.
@@ -173,8 +173,8 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
                 .to_owned(),
             "ClusterFirstWithHostNet",
         ),
-        ("None", None) if has_nameservers => (missing_search(subject, pod, reference)?, "ClusterFirst"),
-        _ => return few_dots(subject, pod, reference),
+        ("None", None) if has_nameservers => (missing_search_domain(subject, pod, reference)?, "ClusterFirst"),
+        _ => return name_with_few_dots(subject, pod, reference),
     };
     let message = format!(
         "The Pod uses the name of Service {} ({}), but {reason}",
@@ -201,7 +201,7 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
 }
 
 /// A name with at least `ndots` dots is tried as it is. Some resolvers (musl) then use no search domain.
-fn few_dots(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<Finding> {
+fn name_with_few_dots(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<Finding> {
     let mut options = pod.0.list("/spec/dnsConfig/options").iter();
     let option = options.find(|option| option["name"] == "ndots")?;
     let ndots: usize = option["value"].as_str()?.parse().ok()?;
@@ -233,7 +233,7 @@ fn few_dots(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Optio
 }
 
 /// A short name needs a search domain of the namespace.
-fn missing_search(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<String> {
+fn missing_search_domain(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<String> {
     let mut searches = pod
         .0
         .list("/spec/dnsConfig/searches")

@@ -1,7 +1,7 @@
 //! PTL-0011: a client uses a port that the Service does not have.
 
 use crate::facts::references::Reference;
-use crate::facts::similar_names::nearest;
+use crate::facts::similar_names::nearest_name;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
@@ -34,31 +34,33 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for route in subject.world.routes_of(service) {
         let backends = route.backends().into_iter();
-        let of_service = backends
+        let service_backends = backends
             .filter(|backend| backend.service == service.name && backend.namespace == service.namespace);
-        findings.extend(of_service.filter_map(|backend| check_route(subject, route, &backend)));
+        findings.extend(service_backends.filter_map(|backend| check_route(subject, route, &backend)));
     }
     if !service.is_headless() {
         findings.extend(check_pods(subject));
     }
     if subject.is_named {
-        let of_service = at_nodes(subject.world).filter(|(other, _)| {
+        let service_findings = services_used_at_nodes(subject.world).filter(|(other, _)| {
             let own = &subject.service;
             other.namespace == own.namespace && other.name == own.name
         });
-        findings.extend(of_service.map(|(_, finding)| finding));
+        findings.extend(service_findings.map(|(_, finding)| finding));
     }
     findings
 }
 
 /// Reports clients that use the port of a Service at the address of a node.
 fn check_nodes(world: &World) -> Vec<Finding> {
-    at_nodes(world).map(|(_, finding)| finding).collect()
+    services_used_at_nodes(world)
+        .map(|(_, finding)| finding)
+        .collect()
 }
 
 /// Returns Services of type NodePort with findings about clients that use their ports at the addresses of nodes. Ports
 /// that Pods of the node use are omitted.
-fn at_nodes(world: &World) -> impl Iterator<Item = (Service<'_>, Finding)> {
+fn services_used_at_nodes(world: &World) -> impl Iterator<Item = (Service<'_>, Finding)> {
     let references = world.references().filter(|(pod, _)| pod.is_active());
     references.filter_map(move |(pod, reference)| {
         let number = reference.port.filter(|number| !NODE_PORTS.contains(number))?;
@@ -126,7 +128,7 @@ fn check_route(subject: &Subject<'_>, route: Route<'_>, backend: &Backend<'_>) -
     if name.is_empty() || ports.iter().any(|port| port.name == name) {
         return None;
     }
-    let similar = nearest(name, ports.iter().map(|port| port.name));
+    let similar = nearest_name(name, ports.iter().map(|port| port.name));
     let port = ports
         .iter()
         .find(|port| Some(port.name) == similar)

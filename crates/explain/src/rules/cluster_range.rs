@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::facts::observed::observed_nodes;
+use crate::facts::observed_node::observed_nodes;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::rule::Rule;
@@ -66,13 +66,13 @@ fn check(world: &World) -> Vec<Finding> {
         }
     }
     if !is_observed {
-        findings.extend(configured(world));
+        findings.extend(misconfigured_range(world));
     }
     findings
 }
 
 /// Reports a fault in the ConfigMap of kube-proxy, if no observation shows the setting.
-fn configured(world: &World) -> Option<Finding> {
+fn misconfigured_range(world: &World) -> Option<Finding> {
     let (name, key) = CONFIGURATION;
     let map = world.object(Kind::ConfigMap, SYSTEM_NAMESPACE, name)?;
     let text = map.at("/data").get(key)?.as_str()?;
@@ -120,12 +120,12 @@ fn list(ranges: &[IpNet]) -> String {
 /// address.
 fn pod_outside<'w>(setting: &ProxyRanges, mut pods: impl Iterator<Item = Pod<'w>>) -> Option<RangeFault> {
     let is_outside = |address: &IpAddr| {
-        let mut of_family = setting
+        let mut family_ranges = setting
             .ranges
             .iter()
             .filter(|range| range.addr().is_ipv6() == address.is_ipv6())
             .peekable();
-        of_family.peek().is_some() && !of_family.any(|range| range.contains(address))
+        family_ranges.peek().is_some() && !family_ranges.any(|range| range.contains(address))
     };
     let (pod, address) = pods.find_map(|pod| {
         let addresses = pod.ips().into_iter().filter(|_| !pod.is_on_host_network());

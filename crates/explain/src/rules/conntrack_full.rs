@@ -1,6 +1,6 @@
 //! PTL-0045: the connection tracking table is full, or entries are not inserted.
 
-use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::Conntrack;
 use crate::rule::Rule;
@@ -24,13 +24,13 @@ fn check(world: &World) -> Vec<Finding> {
         .filter_map(|node| {
             let conntrack = node.observation.conntrack.as_ref()?;
             full_table(node, conntrack)
-                .or_else(|| failed(node, conntrack))
-                .or_else(|| dropped(node, conntrack))
+                .or_else(|| failed_insertions(node, conntrack))
+                .or_else(|| dropped_packets(node, conntrack))
         })
         .collect()
 }
 
-fn full_table(node: Observed<'_>, conntrack: &Conntrack) -> Option<Finding> {
+fn full_table(node: ObservedNode<'_>, conntrack: &Conntrack) -> Option<Finding> {
     let (entries, maximum) = (
         conntrack.entries?,
         conntrack.maximum.filter(|maximum| *maximum > 0)?,
@@ -65,9 +65,9 @@ fn full_table(node: Observed<'_>, conntrack: &Conntrack) -> Option<Finding> {
     })
 }
 
-/// Reports packets without an entry, although the table is not full: it was full for a moment, or a helper of a protocol
-/// rejects the packets.
-fn dropped(node: Observed<'_>, conntrack: &Conntrack) -> Option<Finding> {
+/// Reports packets without an entry, although the table is not full. It was full for a moment, or a helper of a
+/// protocol rejects the packets.
+fn dropped_packets(node: ObservedNode<'_>, conntrack: &Conntrack) -> Option<Finding> {
     let dropped = conntrack.recent_drops.filter(|dropped| *dropped > 0)?;
     let message = format!(
         "The kernel of Node {} dropped {dropped} packets during the observation, because it had no conntrack entry for them",
@@ -80,7 +80,7 @@ fn dropped(node: Observed<'_>, conntrack: &Conntrack) -> Option<Finding> {
 
 /// Reports that entries are not inserted, although the table is not full: two packets of one socket take different
 /// endpoints or ports.
-fn failed(node: Observed<'_>, conntrack: &Conntrack) -> Option<Finding> {
+fn failed_insertions(node: ObservedNode<'_>, conntrack: &Conntrack) -> Option<Finding> {
     let failed = conntrack.recent_insert_failed.filter(|failed| *failed > 0)?;
     let message = format!(
         "The kernel of Node {} dropped {failed} packets during the observation, because it could not insert their conntrack entries. DNS queries of musl and glibc are often affected",

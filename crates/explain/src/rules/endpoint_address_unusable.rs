@@ -26,19 +26,19 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     for slice in subject.slices().iter().filter(|slice| !slice.is_mirrored()) {
         for (index, endpoint) in slice.endpoints().enumerate() {
             let field = format!("endpoints[{index}].addresses[0]");
-            let of_pod = subject.is_from_selector(*slice) && endpoint.pod().is_some();
+            let is_of_pod = subject.is_from_selector(*slice) && endpoint.pod().is_some();
             let found = endpoint
                 .ip()
-                .and_then(|ip| finding(subject, slice.0, field, ip, of_pod));
+                .and_then(|ip| finding(subject, slice.0, field, ip, is_of_pod));
             findings.extend(found);
         }
     }
     if let Some(endpoints) = subject.world.endpoints_of(subject.service) {
         for address in endpoints.addresses() {
-            let of_pod = address.pod().is_some();
+            let is_of_pod = address.pod().is_some();
             let found = address
                 .ip()
-                .and_then(|ip| finding(subject, endpoints.0, address.field(), ip, of_pod));
+                .and_then(|ip| finding(subject, endpoints.0, address.field(), ip, is_of_pod));
             findings.extend(found);
         }
     }
@@ -50,9 +50,9 @@ fn finding(
     object: &Object,
     field: String,
     address: IpAddr,
-    of_pod: bool,
+    is_of_pod: bool,
 ) -> Option<Finding> {
-    let fault = fault(subject.world, address, of_pod)?;
+    let fault = fault(subject.world, address, is_of_pod)?;
     let message = format!(
         "The endpoint {address} of Service {} {fault}; it must be the address of a Pod or of another host",
         subject.service.name
@@ -74,7 +74,7 @@ fn finding(
 }
 
 /// Returns the reason why an address cannot be an endpoint (EPV-04).
-fn fault(world: &World, address: IpAddr, of_pod: bool) -> Option<String> {
+fn fault(world: &World, address: IpAddr, is_of_pod: bool) -> Option<String> {
     let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
@@ -103,10 +103,10 @@ fn fault(world: &World, address: IpAddr, of_pod: bool) -> Option<String> {
         let mut ranges = ranges.filter_map(|range| Some(parse_legacy_cidr(range.as_str()?)?.net));
         ranges.find(|range| range.contains(&address))
     };
-    let range = if of_pod {
+    let range = if is_of_pod {
         stated()?
     } else {
-        world.facts().service_range(address)?
+        world.cluster_facts().service_range(address)?
     };
     Some(format!("is in the range of cluster IPs {range}"))
 }

@@ -24,13 +24,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.service.has_selector() {
         return Vec::new();
     }
-    let mut findings = of_endpoints(subject);
-    findings.extend(of_slices(subject));
+    let mut findings = edited_endpoints(subject);
+    findings.extend(edited_slices(subject));
     if findings.is_empty() {
         findings.extend(
             wrong_slice_port(subject)
                 .or_else(|| wrong_port(subject))
-                .or_else(|| emptied(subject)),
+                .or_else(|| emptied_endpoints(subject)),
         );
     }
     findings
@@ -107,8 +107,8 @@ fn other_number<'w>(subject: &Subject<'w>, ports: &[(&str, &str, Option<u16>)]) 
             declared.is_empty() || declared.iter().any(|port| port.number == number)
         }),
     };
-    let mut of_service = subject.service.ports().into_iter().filter(is_declared);
-    of_service.find_map(|port| {
+    let mut declared_ports = subject.service.ports().into_iter().filter(is_declared);
+    declared_ports.find_map(|port| {
         let mut same =
             listed().filter(|(name, protocol, _)| *name == port.name && *protocol == port.protocol);
         let (.., number) = same.find(|(.., number)| !resolves(&port, *number))?;
@@ -117,7 +117,7 @@ fn other_number<'w>(subject: &Subject<'w>, ports: &[(&str, &str, Option<u16>)]) 
 }
 
 /// Reports that the Endpoints are empty or have deleted Pods, although the slices have ready endpoints.
-fn emptied(subject: &Subject<'_>) -> Option<Finding> {
+fn emptied_endpoints(subject: &Subject<'_>) -> Option<Finding> {
     let endpoints = subject.world.endpoints_of(subject.service)?;
     // Endpoints have the first family only.
     let family = subject.service.list("/spec/ipFamilies").first();
@@ -158,7 +158,7 @@ fn emptied(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-fn of_endpoints(subject: &Subject<'_>) -> Vec<Finding> {
+fn edited_endpoints(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(endpoints) = subject.world.endpoints_of(subject.service) else {
         return Vec::new();
     };
@@ -178,7 +178,7 @@ fn of_endpoints(subject: &Subject<'_>) -> Vec<Finding> {
     finding.take(1).collect()
 }
 
-fn of_slices(subject: &Subject<'_>) -> Vec<Finding> {
+fn edited_slices(subject: &Subject<'_>) -> Vec<Finding> {
     // Other slices can add backends to the Pods. Without a Pod, they are the only ones.
     let is_only = subject.has(Kind::Pod) && subject.selected().is_empty();
     let slices = subject.slices().iter();

@@ -50,12 +50,12 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }
     let endpoints = subject.world.endpoints_of(service);
     if let Some(endpoints) = endpoints.filter(|endpoints| endpoints.addresses().next().is_some()) {
-        return unmirrored(subject, endpoints).into_iter().collect();
+        return unmirrored_endpoints(subject, endpoints).into_iter().collect();
     }
     let state = match (subject.slices().first(), endpoints) {
         (Some(slice), _) => format!("EndpointSlice {} has no endpoint", slice.name),
         (None, Some(endpoints)) => format!("Endpoints {} has no address", endpoints.name),
-        (None, None) => match misnamed(subject) {
+        (None, None) => match misnamed_endpoints(subject) {
             Some(other) => format!(
                 "Endpoints {} has another name than the Service: only Endpoints of the same name count",
                 other.name
@@ -69,7 +69,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// Reports that the Endpoints have addresses, and a label excludes them from the slices that proxies read.
-fn unmirrored(subject: &Subject<'_>, endpoints: Endpoints<'_>) -> Option<Finding> {
+fn unmirrored_endpoints(subject: &Subject<'_>, endpoints: Endpoints<'_>) -> Option<Finding> {
     let is_excluded = endpoints.label(SKIP_MIRROR_LABEL) == Some("true");
     if !is_excluded || !subject.has(Kind::EndpointSlice) || is_of_api_server(subject.service) {
         return None;
@@ -109,7 +109,7 @@ fn remedy(service: Service<'_>) -> String {
 fn are_endpoints_known(subject: &Subject<'_>) -> bool {
     let world = subject.world;
     let service = subject.service;
-    let has_endpoints = || world.endpoints_of(service).is_some() || misnamed(subject).is_some();
+    let has_endpoints = || world.endpoints_of(service).is_some() || misnamed_endpoints(subject).is_some();
     if subject.has(Kind::EndpointSlice) || has_endpoints() {
         return true;
     }
@@ -152,7 +152,7 @@ fn declares_target(service: Service<'_>, pod: Pod<'_>) -> bool {
 }
 
 /// Returns Endpoints whose name is that of no Service, with a port of this Service.
-fn misnamed<'w>(subject: &Subject<'w>) -> Option<Endpoints<'w>> {
+fn misnamed_endpoints<'w>(subject: &Subject<'w>) -> Option<Endpoints<'w>> {
     let (world, service) = (subject.world, subject.service);
     let ports = service.ports();
     let has_port = |endpoints: &Endpoints<'w>| {

@@ -48,7 +48,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         let remedy = kubectl::remove(service.0, POINTER);
         return vec![subject.finding(CODE, Severity::Warning, FIELD, message, remedy)];
     }
-    if let Some(finding) = unusable(subject, &external) {
+    if let Some(finding) = unusable_addresses(subject, &external) {
         return vec![finding];
     }
     if service.is_headless() {
@@ -64,7 +64,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }
     match missing_family(subject, external.len()) {
         Some(finding) => vec![finding],
-        None => refused(subject, first).into_iter().collect(),
+        None => refused_addresses(subject, first).into_iter().collect(),
     }
 }
 
@@ -114,7 +114,7 @@ fn missing_family(subject: &Subject<'_>, external_count: usize) -> Option<Findin
 }
 
 /// Reports external IPs that are not an address of a host.
-fn unusable(subject: &Subject<'_>, external: &[&str]) -> Option<Finding> {
+fn unusable_addresses(subject: &Subject<'_>, external: &[&str]) -> Option<Finding> {
     let is_usable = |text: &&&str| {
         text.parse().is_ok_and(|address: IpAddr| {
             let is_link_local = match address {
@@ -143,15 +143,15 @@ fn unusable(subject: &Subject<'_>, external: &[&str]) -> Option<Finding> {
 }
 
 /// Reports that the API server refuses external IPs, or the proxies ignore them.
-fn refused(subject: &Subject<'_>, address: &str) -> Option<Finding> {
+fn refused_addresses(subject: &Subject<'_>, address: &str) -> Option<Finding> {
     let service = subject.service;
     let minor = subject.world.nodes().filter_map(minor_version).max();
-    let state = if let Some(source) = disabling(subject) {
+    let state = if let Some(source) = object_with_disabled_gate(subject) {
         format!(
             "{source} turns external IPs off, so proxies ignore the external IP {address} of Service {}",
             service.name
         )
-    } else if let Some(source) = refusing(subject) {
+    } else if let Some(source) = object_with_admission_plugin(subject) {
         format!(
             "{source} refuses new external IPs, so Service {} cannot be created again with {address}",
             service.name
@@ -178,7 +178,7 @@ fn minor_version(node: Node<'_>) -> Option<u32> {
 }
 
 /// Returns the object that has the admission plugin against external IPs: an API server, or an Event about the Service.
-fn refusing(subject: &Subject<'_>) -> Option<String> {
+fn object_with_admission_plugin(subject: &Subject<'_>) -> Option<String> {
     let mut pods = subject.world.in_namespace(Kind::Pod, "kube-system");
     let is_server = |pod: &&Object| {
         pod.tree()["spec"]["containers"]
@@ -186,8 +186,8 @@ fn refusing(subject: &Subject<'_>) -> Option<String> {
             .contains(REFUSING_PLUGIN)
     };
     let server = pods.find(is_server);
-    let of_server = server.map(|pod| format!("The admission plugin {REFUSING_PLUGIN} of Pod {}", pod.name));
-    of_server.or_else(|| {
+    let server_text = server.map(|pod| format!("The admission plugin {REFUSING_PLUGIN} of Pod {}", pod.name));
+    server_text.or_else(|| {
         let mut events = subject.world.events_about(subject.service.0);
         let event = events.find(|event| event.message().contains(REFUSING_PLUGIN))?;
         Some(format!(
@@ -198,7 +198,7 @@ fn refusing(subject: &Subject<'_>) -> Option<String> {
 }
 
 /// Returns the object that turns the feature gate of proxies off.
-fn disabling(subject: &Subject<'_>) -> Option<String> {
+fn object_with_disabled_gate(subject: &Subject<'_>) -> Option<String> {
     let world = subject.world;
     let is_off = |text: &str| {
         let text: String = text
@@ -210,9 +210,10 @@ fn disabling(subject: &Subject<'_>) -> Option<String> {
             .any(|off| text.contains(&format!("{GATE}{off}")))
     };
     let mut pods = world.in_namespace(Kind::Pod, "kube-system");
-    let of_pod = pods.find(|pod| is_off(&pod.tree()["spec"]["containers"].to_string()));
+    let pod_with_gate = pods.find(|pod| is_off(&pod.tree()["spec"]["containers"].to_string()));
     let mut maps = world.in_namespace(Kind::ConfigMap, "kube-system");
-    let source = of_pod.or_else(|| maps.find(|map| map.pairs("/data").any(|(_, text)| is_off(text))))?;
+    let source =
+        pod_with_gate.or_else(|| maps.find(|map| map.pairs("/data").any(|(_, text)| is_off(text))))?;
     Some(format!(
         "The feature gate {GATE} of {} {}",
         source.kind.name(),

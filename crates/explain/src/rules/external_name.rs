@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::service_terminating;
-use crate::facts::similar_names::{distance, nearest};
+use crate::facts::similar_names::{edit_distance, nearest_name};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -41,25 +41,25 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.service.is_external_name() {
         return Vec::new();
     }
-    let finding = address(subject)
-        .or_else(|| unusable(subject))
-        .or_else(|| chain(subject))
-        .or_else(|| unqualified(subject))
+    let finding = address_as_name(subject)
+        .or_else(|| unusable_name(subject))
+        .or_else(|| alias_chain(subject))
+        .or_else(|| unqualified_name(subject))
         .or_else(|| ingress_host(subject))
         .or_else(|| changed_port(subject));
     finding.map_or_else(|| http_clients(subject), |finding| vec![finding])
 }
 
 /// Returns the name that the alias points to, without the dot that may end a full name.
-fn target(service: Service<'_>) -> &str {
+fn target_name(service: Service<'_>) -> &str {
     let name = service.0.text("/spec/externalName");
     name.strip_suffix('.').unwrap_or(name)
 }
 
 /// DNS servers answer an alias to an address with NXDOMAIN. Some Ingress controllers connect to the address without DNS.
-fn address(subject: &Subject<'_>) -> Option<Finding> {
+fn address_as_name(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
-    let address: IpAddr = target(service).parse().ok()?;
+    let address: IpAddr = target_name(service).parse().ok()?;
     let is_backend = subject.world.ingresses_of(service).next().is_some();
     let severity = if is_backend {
         Severity::Warning
@@ -78,14 +78,14 @@ fn address(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Follows aliases to other Services of the cluster.
-fn chain(subject: &Subject<'_>) -> Option<Finding> {
+fn alias_chain(subject: &Subject<'_>) -> Option<Finding> {
     let world = subject.world;
     let mut names = vec![subject.service];
     for _ in 0..ALIASES_MAX {
         let last = *names.last()?;
-        let (namespace, name) = in_cluster(target(last), world.facts().domain())?;
+        let (namespace, name) = service_of_host(target_name(last), world.cluster_facts().domain())?;
         let Some(next) = world.service(namespace, name) else {
-            return absent(subject, world, namespace, name);
+            return absent_service(subject, world, namespace, name);
         };
         if names
             .iter()
@@ -116,7 +116,7 @@ fn chain(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Returns namespace and name of the Service behind a name such as `web.shop.svc.cluster.local` or `web.shop.svc`.
-fn in_cluster<'n>(host: &'n str, domain: &str) -> Option<(&'n str, &'n str)> {
+fn service_of_host<'n>(host: &'n str, domain: &str) -> Option<(&'n str, &'n str)> {
     let qualified = host
         .strip_suffix(domain)
         .and_then(|host| host.strip_suffix(".svc."));
@@ -126,8 +126,8 @@ fn in_cluster<'n>(host: &'n str, domain: &str) -> Option<(&'n str, &'n str)> {
 
 /// Reports a name of the cluster without its domain, or with a misspelled one. DNS servers do not apply search domains
 /// to aliases.
-fn unqualified(subject: &Subject<'_>) -> Option<Finding> {
-    let host = target(subject.service);
+fn unqualified_name(subject: &Subject<'_>) -> Option<Finding> {
+    let host = target_name(subject.service);
     let labels: Vec<&str> = host.split('.').collect();
     let (name, namespace, rest) = match labels.as_slice() {
         [name, namespace] => (*name, *namespace, String::new()),
@@ -135,9 +135,9 @@ fn unqualified(subject: &Subject<'_>) -> Option<Finding> {
         _ => return None,
     };
     let world = subject.world;
-    let domain = world.facts().domain();
+    let domain = world.cluster_facts().domain();
     let is_service = world.service(namespace, name).is_some();
-    let is_misspelled = distance(&rest, domain) <= 2;
+    let is_misspelled = edit_distance(&rest, domain) <= 2;
     let is_fault = match labels.len() {
         2 => is_service,
         3 => false,
@@ -157,8 +157,8 @@ fn unqualified(subject: &Subject<'_>) -> Option<Finding> {
 /// controller sends the host name of the Ingress, which the server does not have.
 fn ingress_host(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
-    let host = target(service);
-    if in_cluster(host, subject.world.facts().domain()).is_some() {
+    let host = target_name(service);
+    if service_of_host(host, subject.world.cluster_facts().domain()).is_some() {
         return None;
     }
     let is_of_tls = |ingress: &Route<'_>| {
@@ -209,7 +209,7 @@ fn changed_port(subject: &Subject<'_>) -> Option<Finding> {
         subject.service.name,
         port.number,
         port.target,
-        target(subject.service)
+        target_name(subject.service)
     );
     let remedy = format!(
         "Let clients use port {}, and remove the ports: {}",
@@ -220,7 +220,7 @@ fn changed_port(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Reports that the namespace has Services in the world, but not the one that the alias points to.
-fn absent(subject: &Subject<'_>, world: &World, namespace: &str, name: &str) -> Option<Finding> {
+fn absent_service(subject: &Subject<'_>, world: &World, namespace: &str, name: &str) -> Option<Finding> {
     let services: Vec<&str> = world
         .in_namespace(Kind::Service, namespace)
         .map(|service| service.name.as_str())
@@ -231,12 +231,12 @@ fn absent(subject: &Subject<'_>, world: &World, namespace: &str, name: &str) -> 
     if services.is_empty() && !is_absent {
         return None;
     }
-    let similar = nearest(name, services).map_or_else(String::new, |similar| {
+    let similar = nearest_name(name, services).map_or_else(String::new, |similar| {
         format!(". The nearest name is {namespace}/{similar}")
     });
     let message = format!(
         "externalName {} names Service {namespace}/{name}, which does not exist{similar}",
-        target(subject.service)
+        target_name(subject.service)
     );
     let remedy = format!(
         "Set the name of an existing Service: {}",
@@ -246,8 +246,8 @@ fn absent(subject: &Subject<'_>, world: &World, namespace: &str, name: &str) -> 
 }
 
 /// A URL, a port or a single label is not a name that DNS has.
-fn unusable(subject: &Subject<'_>) -> Option<Finding> {
-    let name = target(subject.service);
+fn unusable_name(subject: &Subject<'_>) -> Option<Finding> {
+    let name = target_name(subject.service);
     let fault = if name.is_empty() {
         "is empty"
     } else if name == "localhost" {
@@ -287,13 +287,13 @@ fn is_number(label: &str) -> bool {
 
 /// Reports clients that use the name of the alias in URLs: servers seldom have a certificate for it, or a virtual host.
 fn http_clients(subject: &Subject<'_>) -> Vec<Finding> {
-    let name = target(subject.service);
+    let name = target_name(subject.service);
     let references = subject.world.references_to(subject.service);
     let clients = references
         .filter(|(pod, _)| pod.is_active())
         .filter_map(|(pod, reference)| Some((pod, reference, reference.text.split_once("://")?.0)))
         .filter(|(.., scheme)| matches!(*scheme, "http" | "https"))
-        .filter(|_| in_cluster(name, subject.world.facts().domain()).is_none());
+        .filter(|_| service_of_host(name, subject.world.cluster_facts().domain()).is_none());
     let finding = clients.map(|(pod, reference, scheme)| {
         let (severity, effect) = if scheme == "https" {
             let effect = "in TLS and in the header Host, and may have no certificate for it";

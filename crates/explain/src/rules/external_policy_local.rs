@@ -32,19 +32,19 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     if let Some(node) = subject.node {
-        return on_node(subject, node).into_iter().collect();
+        return dropping_node(subject, node).into_iter().collect();
     }
-    anywhere(subject)
-        .or_else(|| client(subject))
+    no_local_endpoint(subject)
+        .or_else(|| client_of_dropping_node(subject))
         .or_else(|| node_address(subject))
-        .or_else(|| uncovered(subject))
+        .or_else(|| uncovered_nodes(subject))
         .into_iter()
         .collect()
 }
 
 /// Returns true if a node drops connections from outside of the cluster to a port, although the Service has usable
 /// endpoints.
-fn drops(subject: &Subject<'_>, node: &str) -> bool {
+fn drops_external_connections(subject: &Subject<'_>, node: &str) -> bool {
     plan_of(subject, node).is_some_and(|plan| {
         plan.ports()
             .any(|port| external_target(port) == Some(Target::Drop))
@@ -58,13 +58,15 @@ fn remedy(subject: &Subject<'_>) -> String {
     )
 }
 
-fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
+fn dropping_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
     // Load balancers leave out the nodes of the control plane.
     let is_left_out = subject
         .world
         .node(node)
         .is_some_and(|node| node.0.label(EXCLUDE_LABEL).is_some());
-    if subject.service.kind() == "LoadBalancer" && is_left_out && !subject.is_named || !drops(subject, node) {
+    if subject.service.kind() == "LoadBalancer" && is_left_out && !subject.is_named
+        || !drops_external_connections(subject, node)
+    {
         return None;
     }
     let message = format!(
@@ -84,11 +86,11 @@ fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
 
 /// Reports that no endpoint is local on any node: hand-made slices without `nodeName`, or with names other than those
 /// of the Nodes.
-fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
+fn no_local_endpoint(subject: &Subject<'_>) -> Option<Finding> {
     let nodes = nodes_with_endpoints(subject);
     let is_node =
         |name: &&&str| !name.is_empty() && (!subject.has(Kind::Node) || subject.world.node(name).is_some());
-    if nodes.iter().any(|name| is_node(&name)) || !drops(subject, "") {
+    if nodes.iter().any(|name| is_node(&name)) || !drops_external_connections(subject, "") {
         return None;
     }
     let state = match nodes.iter().find(|name| !name.is_empty()) {
@@ -112,11 +114,11 @@ fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Reports that a Pod uses the node port at the address of a node that drops its connections.
-fn client(subject: &Subject<'_>) -> Option<Finding> {
+fn client_of_dropping_node(subject: &Subject<'_>) -> Option<Finding> {
     let references = subject.world.references_to(subject.service);
     let mut dropped = references.filter_map(|(pod, reference)| {
         let node = subject.world.node_at(reference.address?)?;
-        (pod.is_active() && drops(subject, &node.name)).then_some((pod, reference, node))
+        (pod.is_active() && drops_external_connections(subject, &node.name)).then_some((pod, reference, node))
     });
     let (pod, reference, node) = dropped.next()?;
     let message = format!(
@@ -130,7 +132,7 @@ fn client(subject: &Subject<'_>) -> Option<Finding> {
 fn node_address(subject: &Subject<'_>) -> Option<Finding> {
     let addresses = subject.service.ingress_ips().into_iter();
     let mut nodes = addresses.filter_map(|address| Some((address, subject.world.node_at(address)?)));
-    let (address, node) = nodes.find(|(_, node)| drops(subject, &node.name))?;
+    let (address, node) = nodes.find(|(_, node)| drops_external_connections(subject, &node.name))?;
     let message = format!(
         "externalTrafficPolicy of Service {} is Local, and its load balancer IP {address} is an address of node {}, which has no usable endpoint: \
          the node drops connections",
@@ -140,7 +142,7 @@ fn node_address(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Reports nodes without an endpoint, for node ports. Load balancers check the health of nodes and leave them out.
-fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
+fn uncovered_nodes(subject: &Subject<'_>) -> Option<Finding> {
     if subject.service.kind() != "NodePort" || subject.is_rolling() {
         return None;
     }
@@ -153,7 +155,7 @@ fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
     let names = nodes.iter().map(|node| node.0.name.as_str());
     let dropping: Vec<&str> = names.filter(|node| !with_endpoints.contains(node)).collect();
     // All nodes without endpoints have the same plan.
-    if !drops(subject, dropping.first()?) {
+    if !drops_external_connections(subject, dropping.first()?) {
         return None;
     }
     let more = if dropping.len() > NAMES_MAX {

@@ -1,7 +1,7 @@
 //! PTL-0042: a firewall drops connections to Pods.
 
 use super::{kernel_parameters, proxy_absent};
-use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{Firewall, ForwardChain, ForwardRule};
@@ -63,7 +63,7 @@ enum Verdict {
 }
 
 /// Reports that the policy of iptables' chain FORWARD is DROP, and no rule accepts packets to Pods.
-fn policy(node: Observed<'_>) -> Option<Finding> {
+fn policy(node: ObservedNode<'_>) -> Option<Finding> {
     let chains = node.observation.iptables.as_ref()?.forward.as_ref()?;
     let used = chains
         .iter()
@@ -114,7 +114,7 @@ fn policy(node: Observed<'_>) -> Option<Finding> {
     })
 }
 
-fn is_used(node: Observed<'_>, family: &str) -> bool {
+fn is_used(node: ObservedNode<'_>, family: &str) -> bool {
     let ranges = node.pod_ranges();
     match family {
         "IPv4" => ranges.is_empty() || ranges.iter().any(|range| range.addr().is_ipv4()),
@@ -122,7 +122,7 @@ fn is_used(node: Observed<'_>, family: &str) -> bool {
     }
 }
 
-fn verdict(node: Observed<'_>, chain: &ForwardChain) -> Verdict {
+fn verdict(node: ObservedNode<'_>, chain: &ForwardChain) -> Verdict {
     let Some(rules) = &chain.rules else {
         return Verdict::Unknown;
     };
@@ -153,7 +153,7 @@ fn verdict(node: Observed<'_>, chain: &ForwardChain) -> Verdict {
 }
 
 /// Returns true if packets of Pods match the links and ranges of a rule.
-fn concerns_pods(node: Observed<'_>, rule: &ForwardRule) -> bool {
+fn concerns_pods(node: ObservedNode<'_>, rule: &ForwardRule) -> bool {
     let is_other_link = |link: &Option<String>| {
         link.as_deref().is_some_and(|link| {
             CONTAINER_LINKS
@@ -175,7 +175,7 @@ fn concerns_pods(node: Observed<'_>, rule: &ForwardRule) -> bool {
 }
 
 /// Reports that a chain of nftables drops all forwarded packets, because it has no rule.
-fn empty_chain(node: Observed<'_>) -> Option<Finding> {
+fn empty_chain(node: ObservedNode<'_>) -> Option<Finding> {
     let tables = node.observation.tables.iter().flatten();
     let (table, chain) = tables
         .filter(|table| !table.dormant && matches!(table.family.as_str(), "ip" | "inet"))
@@ -202,7 +202,7 @@ fn empty_chain(node: Observed<'_>) -> Option<Finding> {
 }
 
 /// Reports that a firewall drops forwarded packets by default, and probes to the node's Pods or node ports fail.
-fn firewall(node: Observed<'_>) -> Option<Finding> {
+fn firewall(node: ObservedNode<'_>) -> Option<Finding> {
     let is_filtering = |firewall: &&Firewall| {
         let verdicts = [&firewall.forwarding, &firewall.input];
         let mut verdicts = verdicts.into_iter().flatten();
@@ -234,7 +234,7 @@ fn firewall(node: Observed<'_>) -> Option<Finding> {
     Some(finding.with_evidence(probes::description(found)))
 }
 
-fn trusts_pods(node: Observed<'_>, firewall: &Firewall) -> bool {
+fn trusts_pods(node: ObservedNode<'_>, firewall: &Firewall) -> bool {
     let trusted = |link: &String| firewall.trusted_links.iter().flatten().any(|name| name == link);
     let ranges = node.pod_ranges();
     let trusts_ranges = !ranges.is_empty() && ranges.iter().all(|range| firewall.trusts(range.addr()));
@@ -243,7 +243,7 @@ fn trusts_pods(node: Observed<'_>, firewall: &Firewall) -> bool {
 
 /// Reports that both variants of iptables have rules for Services. Each program uses one of them, so one set is of an
 /// earlier process.
-fn both_variants(node: Observed<'_>) -> Option<Finding> {
+fn both_variants(node: ObservedNode<'_>) -> Option<Finding> {
     let iptables = node.observation.iptables.as_ref()?;
     let services = iptables.services.as_ref()?;
     let has = |variant: &str| services.iter().any(|name| name == variant);

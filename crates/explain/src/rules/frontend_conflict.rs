@@ -29,7 +29,7 @@ const HEALTH_CHECK_FIELD: &str = "spec.healthCheckNodePort";
 const OTHERS_MAX: usize = 256;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let mut findings = planned(subject);
+    let mut findings = conflicts_in_plan(subject);
     if findings.is_empty() {
         findings.extend(health_check(subject).or_else(|| node_address(subject)));
     }
@@ -37,8 +37,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// Reports the conflicts of frontends in the plan.
-fn planned(subject: &Subject<'_>) -> Vec<Finding> {
-    let others = others(subject);
+fn conflicts_in_plan(subject: &Subject<'_>) -> Vec<Finding> {
+    let others = services_with_same_address(subject);
     let Some(own) = with_cluster_ip(subject.service, PLACEHOLDERS[0]).filter(|_| !others.is_empty()) else {
         return Vec::new();
     };
@@ -50,12 +50,16 @@ fn planned(subject: &Subject<'_>) -> Vec<Finding> {
         }
     }
     plan.take_changes();
-    let mut findings = lost(&plan, subject.service, &others);
+    let mut findings = lost_frontends(&plan, subject.service, &others);
     findings.extend(lost_ranges(&plan, subject.service));
     // The user named the Service that receives the connections.
     if subject.is_named {
         let own = [subject.service];
-        findings.extend(others.iter().flat_map(|other| lost(&plan, *other, &own)));
+        findings.extend(
+            others
+                .iter()
+                .flat_map(|other| lost_frontends(&plan, *other, &own)),
+        );
     }
     findings
 }
@@ -63,11 +67,11 @@ fn planned(subject: &Subject<'_>) -> Vec<Finding> {
 /// Returns the node ports of a Service for TCP and for its health check, with their fields.
 fn node_ports(service: Service<'_>) -> Vec<(u16, String)> {
     let ports = service.ports().into_iter().filter(|port| port.protocol == "TCP");
-    let of_ports = ports.filter_map(|port| Some((port.node_port?, port.field("nodePort"))));
+    let node_ports = ports.filter_map(|port| Some((port.node_port?, port.field("nodePort"))));
     let health_check = service
         .health_check_node_port()
         .map(|port| (port, HEALTH_CHECK_FIELD.to_owned()));
-    of_ports.chain(health_check).collect()
+    node_ports.chain(health_check).collect()
 }
 
 /// Reports that the health check node port of one Service is a node port of another one.
@@ -141,7 +145,7 @@ fn is_other(service: Service<'_>, other: Service<'_>) -> bool {
 }
 
 /// Reports frontends that a Service has in common with one of `winners`, whose endpoints receive the connections.
-fn lost(plan: &Plan, loser: Service<'_>, winners: &[Service<'_>]) -> Vec<Finding> {
+fn lost_frontends(plan: &Plan, loser: Service<'_>, winners: &[Service<'_>]) -> Vec<Finding> {
     let key = ObjectKey {
         namespace: loser.namespace.as_str().into(),
         name: loser.name.as_str().into(),
@@ -194,7 +198,7 @@ fn lost_ranges(plan: &Plan, loser: Service<'_>) -> Vec<Finding> {
 }
 
 /// Returns the other Services with an address or node port of the Service.
-fn others<'w>(subject: &Subject<'w>) -> Vec<Service<'w>> {
+fn services_with_same_address<'w>(subject: &Subject<'w>) -> Vec<Service<'w>> {
     let service = subject.service;
     let addresses = service
         .cluster_ips()

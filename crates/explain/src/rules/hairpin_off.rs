@@ -1,6 +1,6 @@
 //! PTL-0044: a Pod does not reach itself through its Service.
 
-use crate::facts::observed::{Observed, is_served, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, is_served, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -25,7 +25,7 @@ fn check(world: &World) -> Vec<Finding> {
     observed_nodes(world).filter_map(finding).collect()
 }
 
-fn finding(node: Observed<'_>) -> Option<Finding> {
+fn finding(node: ObservedNode<'_>) -> Option<Finding> {
     if node.sysctl(BRIDGED_PARAMETER) != Some("1") || node.has_ebpf_proxy() {
         return None;
     }
@@ -64,7 +64,7 @@ fn finding(node: Observed<'_>) -> Option<Finding> {
 }
 
 /// Returns true if the Pod of a port is unknown, or a Service selects it.
-fn is_of_endpoint(node: Observed<'_>, port: &Link) -> bool {
+fn is_of_endpoint(node: ObservedNode<'_>, port: &Link) -> bool {
     let Some(name) = &port.pod else {
         return true;
     };
@@ -76,7 +76,7 @@ fn is_of_endpoint(node: Observed<'_>, port: &Link) -> bool {
 }
 
 /// Returns true if an endpoint of a Service is on the node.
-fn has_endpoint(node: Observed<'_>) -> bool {
+fn has_endpoint(node: ObservedNode<'_>) -> bool {
     let slices = node.world.all(Kind::EndpointSlice).map(EndpointSlice);
     let mut endpoints = slices.flat_map(|slice| slice.endpoints());
     endpoints.any(|endpoint| endpoint.node() == node.name())

@@ -91,19 +91,19 @@ fn check_port(subject: &Subject<'_>, port: Port<'_>, number: u16, are_all_change
 /// Returns the port of the backends if it differs from the port of the Service. Pods, slices, or a number in the
 /// Service name it.
 fn port_of_backends(subject: &Subject<'_>, port: Port<'_>) -> Option<u16> {
-    let of_pods: Vec<u16> = subject
+    let pod_numbers: Vec<u16> = subject
         .active()
         .filter_map(|pod| pod.resolve(port.target, port.protocol))
         .collect();
     let slices = subject.slices().iter();
-    let of_slices = slices
+    let slice_numbers = slices
         .flat_map(|slice| slice.ports())
         .filter(|(name, ..)| *name == port.name)
         .filter_map(|(.., number)| number);
-    let mut numbers = if of_pods.is_empty() {
-        of_slices.collect()
+    let mut numbers = if pod_numbers.is_empty() {
+        slice_numbers.collect()
     } else {
-        of_pods
+        pod_numbers
     };
     if let Target::Number(number) = port.target
         && numbers.is_empty()

@@ -50,7 +50,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect();
     if without.len() == ready.len() {
         let zones: BTreeSet<&str> = ready.iter().map(|(_, endpoint)| endpoint.zone()).collect();
-        return dropped(subject, &zones).into_iter().collect();
+        return dropped_hints(subject, &zones).into_iter().collect();
     }
     if let Some(finding) = one_zone(
         subject,
@@ -138,7 +138,7 @@ fn node_of_endpoints<'w>(subject: &Subject<'w>, zones: &BTreeSet<&str>) -> Optio
 }
 
 /// Reports that the Service requests hints, its endpoints are in zones, and the controller writes none.
-fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
+fn dropped_hints(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
     let service = subject.service;
     let (mode, field) = request_for_hints(service)?;
     let mut slices = subject.slices().iter();

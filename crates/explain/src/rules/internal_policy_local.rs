@@ -32,17 +32,19 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     if let Some(node) = subject.node {
-        return on_node(subject, node).into_iter().collect();
+        return dropping_node(subject, node).into_iter().collect();
     }
-    anywhere(subject).map(|finding| vec![finding]).unwrap_or_else(|| {
-        let findings = of_clients(subject);
-        let uncovered = uncovered(subject).filter(|_| findings.is_empty());
-        findings.into_iter().chain(uncovered).collect()
-    })
+    no_local_endpoint(subject)
+        .map(|finding| vec![finding])
+        .unwrap_or_else(|| {
+            let findings = clients_on_dropping_nodes(subject);
+            let uncovered = uncovered_node(subject).filter(|_| findings.is_empty());
+            findings.into_iter().chain(uncovered).collect()
+        })
 }
 
 /// Reports a node without an endpoint, although its Pods may be clients. DaemonSets leave out nodes on purpose.
-fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
+fn uncovered_node(subject: &Subject<'_>) -> Option<Finding> {
     let is_of_daemon_set = |pod: Pod<'_>| workload_of(pod).0 == Kind::DaemonSet.name();
     if subject.is_rolling() || !subject.active().any(Pod::is_ready) || subject.active().any(is_of_daemon_set)
     {
@@ -56,7 +58,7 @@ fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
         .nodes()
         .filter(|node| node.is_ready() && !has_taints(node));
     let node = nodes.find(|node| !with_endpoints.contains(node.0.name.as_str()))?;
-    if !drops(subject, &node.name) {
+    if !drops_connections(subject, &node.name) {
         return None;
     }
     let message = format!(
@@ -67,7 +69,7 @@ fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Returns true if a node drops connections to a port of the cluster IP, although the Service has usable endpoints.
-fn drops(subject: &Subject<'_>, node: &str) -> bool {
+fn drops_connections(subject: &Subject<'_>, node: &str) -> bool {
     plan_of(subject, node).is_some_and(|plan| {
         plan.ports()
             .any(|port| internal_target(port) == Some(Target::Drop))
@@ -81,7 +83,7 @@ fn remedy(subject: &Subject<'_>) -> String {
     )
 }
 
-fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
+fn dropping_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
     // Without a client, the Pods of a control plane are of no concern.
     let is_tainted = subject
         .world
@@ -98,17 +100,17 @@ fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
         subject.service.name
     );
     let finding = subject.finding(CODE, Severity::Error, FIELD, message, remedy(subject));
-    drops(subject, node).then_some(finding)
+    drops_connections(subject, node).then_some(finding)
 }
 
 /// Reports that no endpoint is local on any node.
-fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
+fn no_local_endpoint(subject: &Subject<'_>) -> Option<Finding> {
     let mut endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
     let names_node = endpoints.any(|endpoint| {
         let node = endpoint.node();
         !node.is_empty() && (!subject.has(Kind::Node) || subject.world.node(node).is_some())
     });
-    if names_node || !drops(subject, "") {
+    if names_node || !drops_connections(subject, "") {
         return None;
     }
     let message = format!(
@@ -120,7 +122,7 @@ fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Reports Pods that name the Service, on nodes that drop their connections.
-fn of_clients(subject: &Subject<'_>) -> Vec<Finding> {
+fn clients_on_dropping_nodes(subject: &Subject<'_>) -> Vec<Finding> {
     let cluster_ips = subject.service.cluster_ips();
     let mut clients = BTreeMap::new();
     for (pod, reference) in subject.world.references_to(subject.service) {
@@ -132,7 +134,7 @@ fn of_clients(subject: &Subject<'_>) -> Vec<Finding> {
         }
     }
     let clients = clients.into_iter().take(NODES_MAX);
-    let dropped = clients.filter(|(node, _)| drops(subject, node));
+    let dropped = clients.filter(|(node, _)| drops_connections(subject, node));
     dropped
         .map(|(node, (pod, reference))| {
             let message = format!(

@@ -1,6 +1,6 @@
 //! PTL-0054: the link or virtual servers of ipvs mode are left.
 
-use crate::facts::observed::{IPVS_LINK, Observed, observed_nodes};
+use crate::facts::observed_node::{IPVS_LINK, ObservedNode, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::rule::Rule;
 use crate::world::World;
@@ -21,7 +21,7 @@ fn check(world: &World) -> Vec<Finding> {
     observed_nodes(world).filter_map(finding).collect()
 }
 
-fn finding(node: Observed<'_>) -> Option<Finding> {
+fn finding(node: ObservedNode<'_>) -> Option<Finding> {
     let proxies = node.observation.proxies.as_ref()?;
     let may_use_ipvs = proxies
         .iter()

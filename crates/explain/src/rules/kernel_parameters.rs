@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use plan::{PORT_RANGES_ANNOTATION, PortRanges};
 
-use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::Link;
@@ -30,7 +30,7 @@ pub(super) fn check(world: &World) -> Vec<Finding> {
     let nodes = observed_nodes(world).filter(|node| !is_without_forwarding(*node));
     nodes
         .flat_map(|node| {
-            let bridged = bridged(node, "net.bridge.bridge-nf-call-iptables", IpAddr::is_ipv4);
+            let bridged = unfiltered_bridge(node, "net.bridge.bridge-nf-call-iptables", IpAddr::is_ipv4);
             let bridged_v6 = bridged_v6(node);
             forwarding(node)
                 .into_iter()
@@ -42,11 +42,11 @@ pub(super) fn check(world: &World) -> Vec<Finding> {
 }
 
 /// Userspace proxies open connections of their own, except those to port ranges.
-fn is_without_forwarding(node: Observed<'_>) -> bool {
+fn is_without_forwarding(node: ObservedNode<'_>) -> bool {
     node.has_ebpf_proxy() || (is_userspace(node) && !has_port_ranges(node.world))
 }
 
-fn is_userspace(node: Observed<'_>) -> bool {
+fn is_userspace(node: ObservedNode<'_>) -> bool {
     let proxies = node.proxies();
     let mut modes = proxies.iter().map(|proxy| proxy.mode.as_deref());
     !proxies.is_empty() && modes.all(|mode| mode == Some("userspace"))
@@ -60,7 +60,7 @@ fn has_port_ranges(world: &World) -> bool {
     values.any(|value| PortRanges::parse(value).is_some())
 }
 
-fn forwarding(node: Observed<'_>) -> Option<Finding> {
+fn forwarding(node: ObservedNode<'_>) -> Option<Finding> {
     let ranges = node.pod_ranges();
     let has = |is_family: fn(&IpAddr) -> bool| ranges.iter().any(|range| is_family(&range.addr()));
     let is_off = |name: &str| node.sysctl(name) == Some("0");
@@ -94,7 +94,7 @@ fn forwarding(node: Observed<'_>) -> Option<Finding> {
 
 /// Reports that the reverse path filter is strict on a node with several networks, it drops packets, and a probe from
 /// elsewhere fails.
-fn reverse_path(node: Observed<'_>) -> Option<Finding> {
+fn reverse_path(node: ObservedNode<'_>) -> Option<Finding> {
     let drops = *node.observation.counters.as_ref()?.get(REVERSE_PATH_COUNTER)?;
     let uplinks: Vec<&Link> = node.links().iter().filter(|link| is_uplink(link)).collect();
     let strict = uplinks.iter().find(|link| is_strict(node, &link.name))?;
@@ -137,21 +137,21 @@ fn is_uplink(link: &Link) -> bool {
 }
 
 /// The kernel uses the larger value of the link and of all links.
-fn is_strict(node: Observed<'_>, link: &str) -> bool {
+fn is_strict(node: ObservedNode<'_>, link: &str) -> bool {
     let value = |name: &str| node.sysctl(&format!("net.ipv4.conf.{name}.rp_filter"));
     let values = [value("all"), value(&link.replace('.', "/"))];
     values.into_iter().flatten().max() == Some("1")
 }
 
-fn bridged_v6(node: Observed<'_>) -> Option<Finding> {
+fn bridged_v6(node: ObservedNode<'_>) -> Option<Finding> {
     let has_v6 = node.pod_ranges().iter().any(|range| range.addr().is_ipv6());
     has_v6
-        .then(|| bridged(node, "net.bridge.bridge-nf-call-ip6tables", IpAddr::is_ipv6))
+        .then(|| unfiltered_bridge(node, "net.bridge.bridge-nf-call-ip6tables", IpAddr::is_ipv6))
         .flatten()
 }
 
 /// Reports that Pods are ports of a bridge, and bridged packets pass no chains.
-fn bridged(node: Observed<'_>, name: &str, is_family: fn(&IpAddr) -> bool) -> Option<Finding> {
+fn unfiltered_bridge(node: ObservedNode<'_>, name: &str, is_family: fn(&IpAddr) -> bool) -> Option<Finding> {
     if node.sysctl(name) != Some("0") {
         return None;
     }

@@ -52,27 +52,27 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let ports = subject.service.ports().into_iter();
     ports
         .filter_map(|port| {
-            observed(subject, port)
-                .or_else(|| by_settings(subject, port))
-                .or_else(|| by_port_variable(subject, port))
+            observed_faults(subject, port)
+                .or_else(|| loopback_by_setting(subject, port))
+                .or_else(|| other_port_by_variable(subject, port))
         })
         .collect()
 }
 
-fn observed(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+fn observed_faults(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     if subject.world.observations().all().is_empty() {
         return None;
     }
-    by_listeners(subject, port).or_else(|| by_probe(subject, port))
+    absent_listener(subject, port).or_else(|| refused_probe(subject, port))
 }
 
 /// Reports that a setting of a Pod makes its application listen on loopback only, and no probe of the kubelet shows
 /// otherwise.
-fn by_settings(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+fn loopback_by_setting(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     if port.protocol != "TCP" {
         return None;
     }
-    let (pod, number, setting) = unknown(subject, port).find_map(|pod| {
+    let (pod, number, setting) = pods_without_listener_data(subject, port).find_map(|pod| {
         let number = pod.resolve(port.target, port.protocol)?;
         Some((pod, number, loopback_setting(pod, number)?))
     })?;
@@ -94,7 +94,7 @@ fn by_settings(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
 }
 
 /// Returns Pods that have started, and whose listeners neither an observation nor a probe of the kubelet shows.
-fn unknown<'w>(subject: &Subject<'w>, port: Port<'_>) -> impl Iterator<Item = Pod<'w>> {
+fn pods_without_listener_data<'w>(subject: &Subject<'w>, port: Port<'_>) -> impl Iterator<Item = Pod<'w>> {
     subject.active().filter(move |pod| {
         let has_started = pod.is_ready() || pod.0.template().is_some();
         has_started && !is_probed(*pod) && listeners::state(subject, *pod, port) == State::Unknown
@@ -103,11 +103,11 @@ fn unknown<'w>(subject: &Subject<'w>, port: Port<'_>) -> impl Iterator<Item = Po
 
 /// Reports that the variable `PORT`, with which many applications choose the port of their listener, is another number than
 /// the target port.
-fn by_port_variable(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+fn other_port_by_variable(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     if port.protocol != "TCP" {
         return None;
     }
-    let (pod, number, used, field) = unknown(subject, port).find_map(|pod| {
+    let (pod, number, used, field) = pods_without_listener_data(subject, port).find_map(|pod| {
         let number = pod.resolve(port.target, port.protocol)?;
         let (used, field) = port_variable(pod, number)?;
         Some((pod, number, used, field))
@@ -160,7 +160,7 @@ fn is_probed(pod: Pod<'_>) -> bool {
 }
 
 /// Reports that a ready Pod has no listener that takes the connections.
-fn by_listeners(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+fn absent_listener(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     let pods = subject.active().filter(|pod| pod.is_ready());
     let states: Vec<(Pod<'_>, State)> = pods
         .map(|pod| (pod, listeners::state(subject, pod, port)))
@@ -242,7 +242,7 @@ fn target_remedy(subject: &Subject<'_>, others: &[u16], port: Port<'_>) -> Strin
 }
 
 /// Reports that an endpoint refuses the connections of a probe.
-fn by_probe(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+fn refused_probe(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     let refused = probes::of_service(subject).into_iter().find(|(_, probe)| {
         let is_kind = matches!(probe.kind, ProbeKind::Tcp | ProbeKind::Http | ProbeKind::Tls);
         is_kind

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::{node_unusable, service_terminating};
 use crate::facts::address_request::requested_addresses;
 use crate::facts::pools::{POOL_ANNOTATIONS, Pool, pools};
-use crate::facts::similar_names::nearest;
+use crate::facts::similar_names::nearest_name;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -66,13 +66,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let pools = pools(subject.world);
-    let reason = reported(subject)
+    let reason = reported_reason(subject)
         .or_else(|| unserved_class(subject))
         .or_else(|| requested_address(subject, &pools))
         .or_else(|| requested_pool(subject, &pools))
         .or_else(|| missing_family(subject, &pools))
         .or_else(|| exhausted_pools(subject, &pools))
-        .unwrap_or_else(|| unknown(subject, &pools));
+        .unwrap_or_else(|| unknown_reason(subject, &pools));
     let message = format!(
         "Service {} has no load balancer IP: {}",
         service.name, reason.text
@@ -92,7 +92,7 @@ fn annotation<'w>(service: Service<'w>, names: &[&'static str]) -> Option<(&'sta
 }
 
 /// Returns the reason that the assigner states in a condition.
-fn reported(subject: &Subject<'_>) -> Option<Reason> {
+fn reported_reason(subject: &Subject<'_>) -> Option<Reason> {
     let condition = subject.service.0.condition(ASSIGNED_CONDITION)?;
     let message = condition["message"]
         .as_str()
@@ -195,7 +195,7 @@ fn requested_pool(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
     if pools.is_empty() || names().any(|name| name == requested) {
         return None;
     }
-    let similar = nearest(requested, names())
+    let similar = nearest_name(requested, names())
         .map_or_else(String::new, |similar| format!(". The nearest name is {similar}"));
     let text = format!("the requested pool {requested} does not exist{similar}");
     let remedy = format!(
@@ -266,7 +266,7 @@ fn exhausted_pools(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> 
 }
 
 /// The objects do not show the reason, or show that no controller assigns addresses.
-fn unknown(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Reason {
+fn unknown_reason(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Reason {
     let service = subject.service;
     let world = subject.world;
     if let Some(event) = world.latest_event(service.0, &EVENT_REASONS) {

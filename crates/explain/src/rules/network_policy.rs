@@ -73,23 +73,25 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let pods: Vec<Pod<'_>> = subject.active().filter(|pod| is_restrictable(*pod)).collect();
-    if let Some(finding) = closed(subject, &pods) {
+    if let Some(finding) = closed_to_all(subject, &pods) {
         return vec![finding];
     }
-    if let Some(finding) = without_clients(subject, &pods).or_else(|| without_outside(subject, &pods)) {
+    if let Some(finding) =
+        policies_without_clients(subject, &pods).or_else(|| policies_without_outside(subject, &pods))
+    {
         return vec![finding];
     }
     let references = subject.world.references_to(subject.service).take(CLIENTS_MAX);
     let clients = references.filter(|(pod, _)| pod.is_active() && is_restrictable(*pod));
     let mut findings: Vec<Finding> = Vec::new();
     for (client, reference) in clients {
-        let finding = dns(subject, client, reference)
-            .or_else(|| egress(subject, &pods, client, reference))
-            .or_else(|| ingress(subject, &pods, client, reference));
+        let finding = dns_refused(subject, client, reference)
+            .or_else(|| egress_refused(subject, &pods, client, reference))
+            .or_else(|| ingress_refused(subject, &pods, client, reference));
         findings.extend(finding);
     }
     if findings.is_empty() {
-        findings.extend(controller(subject, &pods));
+        findings.extend(ingress_controller_refused(subject, &pods));
     }
     findings
 }
@@ -164,7 +166,7 @@ fn is_open(port: &Port<'_>, pod: Pod<'_>, policies: &[NetworkPolicy<'_>]) -> boo
 }
 
 /// Reports that no rule permits any port of the Service to any client.
-fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+fn closed_to_all(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let service = subject.service;
     let ports = service.ports();
     let restricting: Vec<Vec<NetworkPolicy<'_>>> = pods
@@ -241,12 +243,12 @@ fn wrong_port<'w>(
 }
 
 /// Reports that all rules for the Pods permit Pods by labels that no Pod or namespace has.
-fn without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+fn policies_without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let world = subject.world;
     let pod = *pods.first()?;
-    let of_pod = policies(subject, pod, Direction::Ingress);
-    let policy = *of_pod.first()?;
-    let rules: Vec<PolicyRule<'_>> = of_pod
+    let pod_policies = policies(subject, pod, Direction::Ingress);
+    let policy = *pod_policies.first()?;
+    let rules: Vec<PolicyRule<'_>> = pod_policies
         .iter()
         .flat_map(|policy| policy.rules(Direction::Ingress))
         .collect();
@@ -280,7 +282,7 @@ fn without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
 
 /// Reports that all rules for the Pods behind a load balancer permit Pods of their own namespace only. A load balancer
 /// with a class can consist of Pods.
-fn without_outside(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+fn policies_without_outside(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let service = subject.service;
     let addresses = service.list("/status/loadBalancer/ingress");
     let has_class = !service.text("/spec/loadBalancerClass").is_empty();
@@ -335,7 +337,7 @@ fn closed_port<'w>(
 }
 
 /// Reports that no rule for the Pods permits the client.
-fn ingress(
+fn ingress_refused(
     subject: &Subject<'_>,
     pods: &[Pod<'_>],
     client: Pod<'_>,
@@ -346,7 +348,7 @@ fn ingress(
         "the labels of the client, and of its namespace {},",
         client.namespace
     );
-    excluded(
+    excluded_client(
         subject,
         pods,
         client,
@@ -358,7 +360,7 @@ fn ingress(
 
 /// Reports that no ingress rule for the Pods permits a client at any of the ports. `use_of_service` is the use that the
 /// client makes of the Service, and `added` the part that a rule lacks.
-fn excluded(
+fn excluded_client(
     subject: &Subject<'_>,
     pods: &[Pod<'_>],
     client: Pod<'_>,
@@ -391,21 +393,21 @@ fn excluded(
 }
 
 /// Reports that no rule for the Pods permits the controller of an Ingress that leads to the Service.
-fn controller(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+fn ingress_controller_refused(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let world = subject.world;
     let ingress = world.ingresses_of(subject.service).next()?;
     let class = match ingress.0.text("/spec/ingressClassName") {
         "" => ingress.0.annotation(CLASS_ANNOTATION).unwrap_or_default(),
         class => class,
     };
-    let of_class = CONTROLLERS.iter().filter(|(_, (_, value))| value.contains(class));
-    let mut clients = of_class
+    let class_controllers = CONTROLLERS.iter().filter(|(_, (_, value))| value.contains(class));
+    let mut clients = class_controllers
         .flat_map(|(namespace, label)| world.pods_with(namespace, &[*label]))
         .filter(|pod| pod.is_active() && is_restrictable(*pod));
     let client = clients.next()?;
     let use_of_service = format!("the controller of Ingress {}", ingress.name);
     let added = format!("the namespace {}", client.namespace);
-    excluded(
+    excluded_client(
         subject,
         pods,
         client,
@@ -416,25 +418,25 @@ fn controller(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
 }
 
 /// Reports that the client has egress policies, and none permits the Pods of the Service.
-fn egress(
+fn egress_refused(
     subject: &Subject<'_>,
     pods: &[Pod<'_>],
     client: Pod<'_>,
     reference: &Reference,
 ) -> Option<Finding> {
     let service = subject.service;
-    let of_client = policies(subject, client, Direction::Egress);
+    let client_policies = policies(subject, client, Direction::Egress);
     let namespace = subject.world.object(Kind::Namespace, "", &service.namespace);
     let cluster_ips = service.cluster_ips();
     let permits = |pod: Pod<'_>, number: u16, protocol: &str| {
-        is_permitted(&of_client, Direction::Egress, |rule| {
+        is_permitted(&client_policies, Direction::Egress, |rule| {
             // Some network plugins compare the address before the proxy has changed it.
             let is_by_cluster_ip = cluster_ips.iter().any(|address| rule.has_range_with(*address));
             is_by_cluster_ip || rule.permits_port(number, protocol, pod) && rule.permits_pod(pod, namespace)
         })
     };
     let (port, number) = closed_port(&ports_of(subject, reference), pods, permits)?;
-    let policy = *of_client.first()?;
+    let policy = *client_policies.first()?;
     let message = format!(
         "NetworkPolicy {} restricts Pod {}/{}, and no egress rule permits port {number}/{} of the Pods of Service {}, which the Pod uses ({})",
         policy.name, client.namespace, client.name, port.protocol, service.name, reference.text
@@ -454,8 +456,8 @@ fn egress(
 }
 
 /// Reports that the client has egress policies, and none permits DNS.
-fn dns(subject: &Subject<'_>, client: Pod<'_>, reference: &Reference) -> Option<Finding> {
-    let of_client = policies(subject, client, Direction::Egress);
+fn dns_refused(subject: &Subject<'_>, client: Pod<'_>, reference: &Reference) -> Option<Finding> {
+    let client_policies = policies(subject, client, Direction::Egress);
     let (namespace, label) = DNS_PODS;
     let servers = subject.world.pods_with(namespace, &[label]);
     let servers_namespace = subject.world.object(Kind::Namespace, "", namespace);
@@ -477,10 +479,10 @@ fn dns(subject: &Subject<'_>, client: Pod<'_>, reference: &Reference) -> Option<
                 is_port && rule.permits_pod(*server, servers_namespace)
             })
     };
-    if is_permitted(&of_client, Direction::Egress, permits) {
+    if is_permitted(&client_policies, Direction::Egress, permits) {
         return None;
     }
-    let policy = *of_client.first()?;
+    let policy = *client_policies.first()?;
     let message = format!(
         "NetworkPolicy {} restricts Pod {}/{}, and no egress rule permits DNS (port 53/UDP). The Pod cannot resolve {}",
         policy.name, client.namespace, client.name, reference.text

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
@@ -25,12 +25,12 @@ fn check(world: &World) -> Vec<Finding> {
     if has_links {
         return observed_nodes(world).filter_map(finding).collect();
     }
-    from_pods(world)
+    other_address_of_pods(world)
 }
 
 /// Reports nodes whose Pods all have a host address that the Node does not have, while those of another node have its
 /// address. The kubelet writes both.
-fn from_pods(world: &World) -> Vec<Finding> {
+fn other_address_of_pods(world: &World) -> Vec<Finding> {
     let (same, other): (Vec<HostAddress<'_>>, Vec<HostAddress<'_>>) = world
         .nodes()
         .filter_map(|node| host_address(world, node))
@@ -90,7 +90,7 @@ fn host_address<'w>(world: &'w World, node: Node<'w>) -> Option<HostAddress<'w>>
     })
 }
 
-fn finding(node: Observed<'_>) -> Option<Finding> {
+fn finding(node: ObservedNode<'_>) -> Option<Finding> {
     let own: Vec<IpAddr> = node
         .addresses()
         .filter(|address| !address.is_loopback() && !is_link_local(*address))

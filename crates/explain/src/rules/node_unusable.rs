@@ -51,10 +51,10 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = on_lost_node.into_iter().collect();
     if subject.service.kind() == "LoadBalancer" {
         findings.extend(
-            unannounced(subject)
-                .or_else(|| unadvertised(subject))
-                .or_else(|| unselected(subject))
-                .or_else(|| excluded(subject))
+            address_unannounced(subject)
+                .or_else(|| pool_unadvertised(subject))
+                .or_else(|| nodes_unselected(subject))
+                .or_else(|| nodes_excluded(subject))
                 .or_else(|| excluded_endpoint(subject))
                 .or_else(|| named_node(subject)),
         );
@@ -236,7 +236,7 @@ fn exclusion(node: Node<'_>) -> Option<(&'static str, String)> {
 
 /// Reports a load balancer of which all usable nodes are left out. With a local policy, only nodes with endpoints are
 /// usable.
-fn excluded(subject: &Subject<'_>) -> Option<Finding> {
+fn nodes_excluded(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let is_local = service.text("/spec/externalTrafficPolicy") == "Local";
     let serving = nodes_with_endpoints(subject);
@@ -327,13 +327,13 @@ fn inclusion(node: Node<'_>) -> String {
 }
 
 /// Reports that the advertisements of MetalLB select no node, or only nodes that are not ready.
-fn unselected(subject: &Subject<'_>) -> Option<Finding> {
+fn nodes_unselected(subject: &Subject<'_>) -> Option<Finding> {
     let world = subject.world;
     let pool = allocated_pool(subject)?;
     let mut advertisements = world
         .all(Kind::L2Advertisement)
         .chain(world.all(Kind::BgpAdvertisement))
-        .filter(|advertisement| selects(advertisement, pool))
+        .filter(|advertisement| selects_pool(advertisement, pool))
         .peekable();
     let first = *advertisements.peek()?;
     let selects_node = |advertisement: &Object| {
@@ -379,7 +379,7 @@ fn allocated_pool<'w>(subject: &Subject<'w>) -> Option<&'w Object> {
 }
 
 /// Returns true if an advertisement of MetalLB selects a pool.
-fn selects(advertisement: &Object, pool: &Object) -> bool {
+fn selects_pool(advertisement: &Object, pool: &Object) -> bool {
     let names = advertisement.list("/spec/ipAddressPools");
     let selectors = advertisement.list("/spec/ipAddressPoolSelectors");
     let is_selected = |selector: &Value| {
@@ -391,7 +391,7 @@ fn selects(advertisement: &Object, pool: &Object) -> bool {
 }
 
 /// Reports that no node may announce the address, as the assigner states in a condition.
-fn unannounced(subject: &Subject<'_>) -> Option<Finding> {
+fn address_unannounced(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let condition = service.condition(ANNOUNCED_CONDITION)?;
     if condition["status"] != "False" {
@@ -414,7 +414,7 @@ fn unannounced(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Reports that the address is of a pool of MetalLB that no advertisement selects.
-fn unadvertised(subject: &Subject<'_>) -> Option<Finding> {
+fn pool_unadvertised(subject: &Subject<'_>) -> Option<Finding> {
     let world = subject.world;
     let service = subject.service;
     let pool = allocated_pool(subject)?;
@@ -424,7 +424,7 @@ fn unadvertised(subject: &Subject<'_>) -> Option<Finding> {
         return None;
     }
     let mut advertisements = kinds.into_iter().flat_map(|kind| world.all(kind));
-    if advertisements.any(|advertisement| selects(advertisement, pool)) {
+    if advertisements.any(|advertisement| selects_pool(advertisement, pool)) {
         return None;
     }
     let name = &pool.name;

@@ -44,9 +44,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     match service.label(PROXY_NAME_LABEL) {
-        Some(proxy) => labelled(subject, proxy).into_iter().collect(),
+        Some(proxy) => labelled_for_other_proxy(subject, proxy).into_iter().collect(),
         None if service.label(HEADLESS_LABEL).is_some() => vec![labelled_headless(subject)],
-        None => slices(subject),
+        None => labelled_slices(subject),
     }
 }
 
@@ -67,7 +67,7 @@ fn labelled_headless(subject: &Subject<'_>) -> Finding {
 
 /// The label means another proxy. The objects do not show if it runs, except if the value names one that ignores the
 /// label.
-fn labelled(subject: &Subject<'_>, proxy: &str) -> Option<Finding> {
+fn labelled_for_other_proxy(subject: &Subject<'_>, proxy: &str) -> Option<Finding> {
     let is_mistaken = MISUSED_PROXY_NAMES.contains(&proxy);
     let severity = match is_running(subject, proxy) {
         _ if is_mistaken => Severity::Error,
@@ -109,7 +109,7 @@ fn is_running(subject: &Subject<'_>, proxy: &str) -> Option<bool> {
 }
 
 /// Reports that all slices of the Service have the label for which proxies ignore them.
-fn slices(subject: &Subject<'_>) -> Vec<Finding> {
+fn labelled_slices(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.has(Kind::EndpointSlice) {
         return Vec::new();
     }

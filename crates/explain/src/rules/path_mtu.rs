@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::pod_route;
-use crate::facts::observed::observed_nodes;
+use crate::facts::observed_node::observed_nodes;
 use crate::facts::probes::{self, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;

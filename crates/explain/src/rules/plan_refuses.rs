@@ -63,18 +63,18 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         let mut ports = service.ports().into_iter();
         let port = ports
             .find(|port| *port.name == *planned.key.port && port.protocol == planned.key.protocol.as_str());
-        let finding = port.and_then(|port| refused(subject, port, planned.key.family));
+        let finding = port.and_then(|port| refused_port(subject, port, planned.key.family));
         findings.extend(finding.filter(|finding| findings.iter().all(|other| other.field != finding.field)));
     }
     if findings.is_empty() {
-        findings.extend(outdated(subject).or_else(|| partly_outdated(subject)));
+        findings.extend(outdated_endpoints(subject).or_else(|| partly_outdated(subject)));
     }
     findings
 }
 
 /// Reports that the endpoints of the plan no longer belong to a Pod of the Service, and the slices have no ready Pod.
 /// Each connection times out.
-fn outdated(subject: &Subject<'_>) -> Option<Finding> {
+fn outdated_endpoints(subject: &Subject<'_>) -> Option<Finding> {
     if !subject.service.has_selector() || !subject.has(Kind::Pod) || subject.service.is_headless() {
         return None;
     }
@@ -89,7 +89,7 @@ fn outdated(subject: &Subject<'_>) -> Option<Finding> {
         .filter(|endpoint| endpoint.is_serving())
         .filter_map(|endpoint| endpoint.ip())
         .collect();
-    let of_pods: BTreeSet<IpAddr> = subject.selected().iter().flat_map(|pod| pod.ips()).collect();
+    let pod_addresses: BTreeSet<IpAddr> = subject.selected().iter().flat_map(|pod| pod.ips()).collect();
     let pod = subject
         .active()
         .find(|pod| pod.is_ready() && !pod.ips().is_empty())?;
@@ -101,7 +101,7 @@ fn outdated(subject: &Subject<'_>) -> Option<Finding> {
     };
     let mut endpoints = slices().flat_map(|slice| slice.endpoints());
     let is_edited = endpoints.any(|endpoint| endpoint.pod().is_none_or(is_present));
-    if is_edited || used.is_empty() || !used.is_disjoint(&of_pods) {
+    if is_edited || used.is_empty() || !used.is_disjoint(&pod_addresses) {
         return None;
     }
     let message = format!(
@@ -172,12 +172,12 @@ fn controller_remedy(subject: &Subject<'_>) -> String {
     )
 }
 
-fn refused(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<Finding> {
+fn refused_port(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<Finding> {
     let service = subject.service;
     let reason = if service.has_selector() {
-        from_pods(subject, port, family)?
+        ready_pod_without_endpoint(subject, port, family)?
     } else {
-        from_slices(subject)?
+        endpoints_not_ready(subject)?
     };
     let place = subject
         .node
@@ -196,7 +196,7 @@ fn refused(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<Find
 }
 
 /// A ready Pod exists that the slices do not have as a ready endpoint. Without a ready Pod, other rules name the cause.
-fn from_pods(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<String> {
+fn ready_pod_without_endpoint(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<String> {
     let mut ready = subject
         .active()
         .filter(|pod| pod.is_ready() && pod.resolve(port.target, port.protocol).is_some());
@@ -244,7 +244,7 @@ fn from_pods(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<St
 }
 
 /// Returns the endpoints that are not ready, in slices of a Service without selector.
-fn from_slices(subject: &Subject<'_>) -> Option<String> {
+fn endpoints_not_ready(subject: &Subject<'_>) -> Option<String> {
     let slices = subject
         .slices()
         .iter()

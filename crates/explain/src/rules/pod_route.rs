@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::{forwarding_filtered, kernel_parameters, node_address};
-use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::facts::probes::{self, Found};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
@@ -45,7 +45,7 @@ fn check(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
     let pods = pod_addresses(world);
     for node in observed_nodes(world) {
-        let by_routes = by_routes(node, &pods);
+        let by_routes = pods_without_route(node, &pods);
         findings.extend(by_routes.or_else(|| unanswered_probes(node)));
     }
     findings
@@ -67,7 +67,7 @@ fn pod_addresses(world: &World) -> BTreeMap<&str, Vec<IpAddr>> {
 }
 
 /// Reports Pods to which the routes of the node do not lead.
-fn by_routes(node: Observed<'_>, pods: &BTreeMap<&str, Vec<IpAddr>>) -> Option<Finding> {
+fn pods_without_route(node: ObservedNode<'_>, pods: &BTreeMap<&str, Vec<IpAddr>>) -> Option<Finding> {
     let routes = node
         .observation
         .routes
@@ -84,14 +84,20 @@ fn by_routes(node: Observed<'_>, pods: &BTreeMap<&str, Vec<IpAddr>>) -> Option<F
         .filter(|other| other.name != node.name() && other.is_ready());
     let targets = others.flat_map(|other| {
         let addresses = pods.get(other.0.name.as_str()).cloned();
-        let of_ranges = || {
+        let range_addresses = || {
             other
                 .pod_ranges()
                 .iter()
                 .filter_map(|range| range.hosts().nth(1))
                 .collect()
         };
-        let addresses = addresses.unwrap_or_else(|| if uses_ranges { of_ranges() } else { Vec::new() });
+        let addresses = addresses.unwrap_or_else(|| {
+            if uses_ranges {
+                range_addresses()
+            } else {
+                Vec::new()
+            }
+        });
         addresses.into_iter().map(move |address| (other, address))
     });
     let targets: Vec<(Node<'_>, IpAddr)> = targets.collect();
@@ -128,7 +134,7 @@ fn by_routes(node: Observed<'_>, pods: &BTreeMap<&str, Vec<IpAddr>>) -> Option<F
 }
 
 /// Returns true if the network takes the addresses of Pods from the ranges of the Nodes. Others have ranges of their own.
-fn uses_pod_ranges(node: Observed<'_>, routes: &[Route]) -> bool {
+fn uses_pod_ranges(node: ObservedNode<'_>, routes: &[Route]) -> bool {
     let ranges = node.pod_ranges();
     let is_in_range = |address: IpAddr| ranges.iter().any(|range| range.contains(&address));
     let mut destinations = routes
@@ -139,7 +145,7 @@ fn uses_pod_ranges(node: Observed<'_>, routes: &[Route]) -> bool {
         || destinations.any(|destination| ranges.iter().any(|range| range.contains(&destination)))
 }
 
-fn has_overlay(node: Observed<'_>) -> bool {
+fn has_overlay(node: ObservedNode<'_>) -> bool {
     let is_overlay = |link: &Link| {
         let kind = link.kind.as_deref().unwrap_or_default();
         link.up == Some(true) && OVERLAY_KINDS.contains(&kind)
@@ -202,7 +208,7 @@ fn is_pod_route(route: &Route, other: Node<'_>) -> bool {
 }
 
 fn fault<'w>(
-    node: Observed<'w>,
+    node: ObservedNode<'w>,
     routes: &Routes<'_>,
     other: Node<'w>,
     target: IpAddr,
@@ -243,7 +249,7 @@ fn fault<'w>(
 }
 
 /// Reports that no probe to the Pods of another node is answered, and other rules do not explain it.
-fn unanswered_probes(node: Observed<'_>) -> Option<Finding> {
+fn unanswered_probes(node: ObservedNode<'_>) -> Option<Finding> {
     let probes = node.observation.probes.as_ref()?;
     let mut by_node: BTreeMap<&str, Vec<Found<'_>>> = BTreeMap::new();
     for probe in probes {
@@ -292,7 +298,7 @@ fn is_isolated(world: &World, pod: Pod<'_>) -> bool {
 }
 
 /// Returns true if the same target does not answer on its own node, or if another rule has a finding for one of the nodes.
-fn is_explained(node: Observed<'_>, other: &str, found: &[Found<'_>]) -> bool {
+fn is_explained(node: ObservedNode<'_>, other: &str, found: &[Found<'_>]) -> bool {
     let world = node.world;
     let own = world.observations().of_node(other);
     let mut own_probes = own

@@ -32,14 +32,14 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }
     let is_known = subject.has(Kind::Pod) && subject.service.has_selector();
     let finding = if is_known {
-        from_pods(subject)
+        unready_pods(subject)
     } else {
-        from_slices(subject)
+        slices_without_ready_endpoint(subject)
     };
     finding.into_iter().collect()
 }
 
-fn from_pods(subject: &Subject<'_>) -> Option<Finding> {
+fn unready_pods(subject: &Subject<'_>) -> Option<Finding> {
     let active: Vec<Pod<'_>> = subject.active().collect();
     let is_unready = |pod: &&Pod<'_>| {
         let runs = pod.phase() == "Running" || pod.phase().is_empty() && pod.condition("Ready").is_some();
@@ -89,18 +89,18 @@ fn readiness(pod: Pod<'_>) -> (String, String) {
     }
     let statuses = pod.list("/status/containerStatuses");
     let is_unready = |name: &Value| {
-        let mut of_container = statuses.iter().filter(|status| status["name"] == *name);
-        of_container.any(|status| status["ready"] == false)
+        let mut container_statuses = statuses.iter().filter(|status| status["name"] == *name);
+        container_statuses.any(|status| status["ready"] == false)
     };
     for (index, container) in pod.list("/spec/containers").iter().enumerate() {
         if !is_unready(&container["name"]) {
             continue;
         }
         let name = container["name"].as_str().unwrap_or_default();
-        let mut of_container = statuses
+        let mut container_statuses = statuses
             .iter()
             .filter(|status| status["name"] == container["name"]);
-        let is_starting = of_container.any(|status| status["started"] == false);
+        let is_starting = container_statuses.any(|status| status["started"] == false);
         let kinds = if is_starting {
             ["startupProbe", "readinessProbe"]
         } else {
@@ -155,7 +155,7 @@ fn observation(subject: &Subject<'_>, pod: Pod<'_>) -> Option<String> {
 }
 
 /// Slices alone show that no endpoint is ready: hand-made ones, or those of a dump without Pods.
-fn from_slices(subject: &Subject<'_>) -> Option<Finding> {
+fn slices_without_ready_endpoint(subject: &Subject<'_>) -> Option<Finding> {
     let slices = subject.slices().iter();
     let endpoints: Vec<_> = slices
         .flat_map(|slice| slice.endpoints().map(move |endpoint| (slice, endpoint)))

@@ -39,20 +39,20 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let finding = if subject.lacks_pods() {
         None
     } else if subject.selected().is_empty() {
-        without_pods(subject)
+        workload_without_pods(subject)
     } else if subject.has_only_replaced() {
         // The selector is at fault.
         None
     } else if subject.selected().iter().all(is_left) {
         all_finished(subject)
     } else {
-        failing(subject)
+        failing_pod(subject)
     };
     finding.into_iter().collect()
 }
 
 /// Reports Pods that fail or wait. While other Pods are ready, Pods that wait during a rolling update are not reported.
-fn failing(subject: &Subject<'_>) -> Option<Finding> {
+fn failing_pod(subject: &Subject<'_>) -> Option<Finding> {
     let active: Vec<Pod<'_>> = subject.active().collect();
     let mut failures: Vec<(Pod<'_>, Failure)> = active
         .iter()
@@ -208,7 +208,7 @@ fn all_terminating(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Reports that a workload should have Pods and has none.
-fn without_pods(subject: &Subject<'_>) -> Option<Finding> {
+fn workload_without_pods(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let workloads = subject
         .world

@@ -1,7 +1,7 @@
 //! PTL-0049: another program uses a port of the Service on a node.
 
 use super::frontend_conflict;
-use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::facts::probes;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
@@ -155,7 +155,7 @@ fn local_ports(world: &World) -> Vec<Finding> {
     observed_nodes(world).filter_map(local_port).collect()
 }
 
-fn local_port(node: Observed<'_>) -> Option<Finding> {
+fn local_port(node: ObservedNode<'_>) -> Option<Finding> {
     let [first, last] = node.observation.local_port_range?;
     let reserved = node.observation.reserved_ports.as_ref();
     let is_local = |number: u16| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{rules_changed, rules_outdated};
-use crate::facts::observed::{Observed, is_served, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, is_served, observed_nodes};
 use crate::facts::pod_state::failure;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
@@ -60,28 +60,28 @@ fn check(world: &World) -> Vec<Finding> {
             continue;
         };
         if proxies.is_empty() && world.services().any(is_served) {
-            findings.extend(absent(node));
+            findings.extend(process_absent(node));
         }
         for (index, proxy) in proxies.iter().enumerate() {
-            findings.extend(wrong_name(node, index, proxy).or_else(|| unhealthy(node, index, proxy)));
+            findings.extend(wrong_name(node, index, proxy).or_else(|| process_unhealthy(node, index, proxy)));
         }
     }
-    let has_no_proxies = |node: Observed<'_>| node.observation.proxies.as_ref().is_none_or(Vec::is_empty);
+    let has_no_proxies = |node: ObservedNode<'_>| node.observation.proxies.as_ref().is_none_or(Vec::is_empty);
     if findings.is_empty() && observed_nodes(world).all(has_no_proxies) {
         findings.extend(failing_pods(world));
         if findings.is_empty() {
-            findings.extend(other_names(world));
+            findings.extend(proxies_with_other_name(world));
         }
         if findings.is_empty() {
             findings.extend(uncovered_nodes(world));
-            findings.extend(without_nodes(world));
+            findings.extend(daemon_set_without_nodes(world));
         }
     }
     findings
 }
 
 /// Reports a DaemonSet of kube-proxy that selects no node, with a network plugin that needs a node proxy.
-fn without_nodes(world: &World) -> Option<Finding> {
+fn daemon_set_without_nodes(world: &World) -> Option<Finding> {
     let set = world.object(Kind::DaemonSet, SYSTEM_NAMESPACE, PROXY_SET)?;
     let is_idle = set.number("/status/desiredNumberScheduled") == Some(0);
     let has_nodes = world.nodes().any(|node| node.is_ready() && !is_virtual(node));
@@ -138,15 +138,15 @@ fn uncovered_nodes(world: &World) -> Vec<Finding> {
 }
 
 /// Reports node proxies whose flag, or whose configuration, has the name of another node.
-fn other_names(world: &World) -> Vec<Finding> {
-    let of_flags: Vec<Finding> = proxy_pods(world)
+fn proxies_with_other_name(world: &World) -> Vec<Finding> {
+    let flag_findings: Vec<Finding> = proxy_pods(world)
         .filter_map(|pod| {
             let (field, used) = override_flag(pod)?;
             is_other_name(used, pod).then(|| other_name(pod.0, field, used, pod))
         })
         .collect();
-    if !of_flags.is_empty() {
-        return of_flags;
+    if !flag_findings.is_empty() {
+        return flag_findings;
     }
     let Some((configuration, used)) = configured_name(world) else {
         return Vec::new();
@@ -221,12 +221,12 @@ fn has_other_dataplane(world: &World) -> bool {
 /// Reports Pods of a node proxy whose container fails, in an input without observations of proxies. Without a node proxy,
 /// the agents of Cilium serve Services.
 fn failing_pods(world: &World) -> Vec<Finding> {
-    let mut of_proxies: Vec<Pod<'_>> = proxy_pods(world).collect();
-    if of_proxies.is_empty() {
+    let mut proxies: Vec<Pod<'_>> = proxy_pods(world).collect();
+    if proxies.is_empty() {
         let pods = world.pods_with(SYSTEM_NAMESPACE, &[OTHER_AGENT]).into_iter();
-        of_proxies.extend(pods.filter(|pod| pod.is_active()));
+        proxies.extend(pods.filter(|pod| pod.is_active()));
     }
-    of_proxies.retain(|pod| !pod.is_ready());
+    proxies.retain(|pod| !pod.is_ready());
     let finding = |pod: Pod<'_>| {
         let failure = failure(world, pod).filter(|failure| !failure.is_waiting)?;
         let message = format!(
@@ -250,11 +250,11 @@ fn failing_pods(world: &World) -> Vec<Finding> {
             remedy,
         ))
     };
-    of_proxies.into_iter().filter_map(finding).collect()
+    proxies.into_iter().filter_map(finding).collect()
 }
 
 /// Reports that no process of a node proxy runs. Rules of an earlier process stay in the kernel.
-fn absent(node: Observed<'_>) -> Option<Finding> {
+fn process_absent(node: ObservedNode<'_>) -> Option<Finding> {
     if node.may_have_other_dataplane() {
         return None;
     }
@@ -284,7 +284,7 @@ fn runs_in_pods(world: &World) -> bool {
 
 /// Reports that the proxy uses the name of another Node, or of none. If the observation itself has a name of no Node,
 /// the name of the proxy may be right.
-fn wrong_name(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
+fn wrong_name(node: ObservedNode<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
     let name = node.name();
     let used = proxy.node_name.as_deref().filter(|used| *used != name)?;
     let is_known = node.world.has(Kind::Node);
@@ -311,7 +311,7 @@ fn wrong_name(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Fin
 
 /// Reports a proxy that is not healthy. On a node that is about to leave, that is intended: load balancers use other
 /// nodes.
-fn unhealthy(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
+fn process_unhealthy(node: ObservedNode<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
     if proxy.healthy != Some(false) || node.node()?.is_leaving() {
         return None;
     }

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use crate::facts::observed::{
-    IPVS_LINK, KUBE_PROXY_TABLE, Observed, PORTOLAN, PORTOLAN_TABLE, is_served, observed_nodes,
+use crate::facts::observed_node::{
+    IPVS_LINK, KUBE_PROXY_TABLE, ObservedNode, PORTOLAN, PORTOLAN_TABLE, is_served, observed_nodes,
 };
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::Table;
@@ -26,7 +26,7 @@ fn check(world: &World) -> Vec<Finding> {
         if !world.services().any(is_served) {
             return findings;
         }
-        let absent = absent(node);
+        let absent = rules_absent(node);
         if absent.is_none() {
             findings.extend(tables(node).filter_map(|table| defect(node, table)));
         }
@@ -36,13 +36,13 @@ fn check(world: &World) -> Vec<Finding> {
 }
 
 /// Returns the tables of proxies.
-fn tables(node: Observed<'_>) -> impl Iterator<Item = &Table> {
+fn tables(node: ObservedNode<'_>) -> impl Iterator<Item = &Table> {
     let kube_proxy = node.tables_named(KUBE_PROXY_TABLE);
     node.portolan_table().into_iter().chain(kube_proxy)
 }
 
 /// Reports that a proxy runs, and the kernel does not have the rules of its mode.
-fn absent(node: Observed<'_>) -> Option<Finding> {
+fn rules_absent(node: ObservedNode<'_>) -> Option<Finding> {
     let (index, proxy, rules) = node.proxies().iter().enumerate().find_map(|(index, proxy)| {
         Some((
             index,
@@ -66,7 +66,7 @@ fn absent(node: Observed<'_>) -> Option<Finding> {
 }
 
 /// Returns the rules that a proxy has in a mode, if they are known to be absent.
-fn absent_rules(node: Observed<'_>, proxy: &str, mode: &str) -> Option<String> {
+fn absent_rules(node: ObservedNode<'_>, proxy: &str, mode: &str) -> Option<String> {
     let sets = node.rule_sets();
     let (family, name) = PORTOLAN_TABLE;
     match (proxy, mode) {
@@ -94,7 +94,7 @@ fn absent_rules(node: Observed<'_>, proxy: &str, mode: &str) -> Option<String> {
 
 /// Returns true if IPVS has no virtual servers. Without their number, kube-proxy's link shows it; other programs have
 /// no such link.
-fn has_no_virtual_servers(node: Observed<'_>, proxy: &str) -> bool {
+fn has_no_virtual_servers(node: ObservedNode<'_>, proxy: &str) -> bool {
     let number = node.observation.ipvs_services;
     let has_link = || node.links().iter().any(|link| link.name == IPVS_LINK);
     let is_link_absent = || {
@@ -121,7 +121,7 @@ fn families(world: &World) -> Vec<&'static str> {
 }
 
 /// Reports a table that the kernel does not use, or that differs from the plan.
-fn defect(node: Observed<'_>, table: &Table) -> Option<Finding> {
+fn defect(node: ObservedNode<'_>, table: &Table) -> Option<Finding> {
     let (family, name) = (&table.family, &table.name);
     let description = format!("The table {family} {name} on Node {}", node.name());
     let has_hook = |chains: &Vec<_>| {

@@ -1,6 +1,6 @@
 //! PTL-0037: the rules of a node are older than the objects.
 
-use crate::facts::observed::{Observed, observed_nodes};
+use crate::facts::observed_node::{ObservedNode, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::NodeProxy;
 use crate::rule::Rule;
@@ -23,12 +23,12 @@ fn check(world: &World) -> Vec<Finding> {
     nodes
         .flat_map(|node| {
             let proxies = node.proxies().iter().enumerate();
-            proxies.filter_map(move |(index, proxy)| outdated(node, index, proxy))
+            proxies.filter_map(move |(index, proxy)| outdated_rules(node, index, proxy))
         })
         .collect()
 }
 
-fn outdated(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
+fn outdated_rules(node: ObservedNode<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
     let is_too_long = |seconds: &u64| *seconds >= SECONDS_MAX;
     let name = node.name();
     let (field, reason) = if let Some(seconds) = proxy.seconds_without_api.filter(is_too_long) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{endpoints_edited, service_terminating};
-use crate::facts::similar_names::{distance, is_similar};
+use crate::facts::similar_names::{edit_distance, is_similar};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -51,7 +51,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     if is_matched {
-        return only_finished(subject).into_iter().collect();
+        return only_finished_pods(subject).into_iter().collect();
     }
     let workloads = subject
         .world
@@ -60,16 +60,16 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return scaled_to_zero(subject, &workloads).into_iter().collect();
     }
     if !is_known {
-        return from_workloads(subject).into_iter().collect();
+        return similar_workload(subject).into_iter().collect();
     }
     if is_of_replicas(subject) {
-        return without_replica(subject).into_iter().collect();
+        return no_replica(subject).into_iter().collect();
     }
-    without_pods(subject).into_iter().collect()
+    no_matching_pod(subject).into_iter().collect()
 }
 
 /// Reports that no Pod has the labels of the selector, with the nearest Pod, or with a Pod of another namespace.
-fn without_pods(subject: &Subject<'_>) -> Option<Finding> {
+fn no_matching_pod(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let selector = format_labels(&service.selector());
     let finding = |message: String, remedy: String| {
@@ -94,7 +94,7 @@ fn without_pods(subject: &Subject<'_>) -> Option<Finding> {
         );
         return Some(finding(message, remedy));
     }
-    if let Some(pod) = elsewhere(subject) {
+    if let Some(pod) = pod_of_other_namespace(subject) {
         let message = format!(
             ". Pods in namespace {} match. A selector matches Pods of its own namespace only",
             pod.namespace
@@ -148,7 +148,7 @@ fn is_of_replicas(subject: &Subject<'_>) -> bool {
 }
 
 /// Reports that there is no replica, if the user names the Service.
-fn without_replica(subject: &Subject<'_>) -> Option<Finding> {
+fn no_replica(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let message = format!(
         "The selector {} matches no Pod: no instance of the application has this role",
@@ -165,7 +165,7 @@ fn without_replica(subject: &Subject<'_>) -> Option<Finding> {
 
 /// Without Pods in the input, slices without endpoints and a workload with similar labels show that the selector is at
 /// fault.
-fn from_workloads(subject: &Subject<'_>) -> Option<Finding> {
+fn similar_workload(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let slices = subject.slices();
     let has_endpoints = slices.iter().any(|slice| slice.endpoints().next().is_some());
@@ -174,12 +174,12 @@ fn from_workloads(subject: &Subject<'_>) -> Option<Finding> {
     }
     let (world, namespace) = (subject.world, service.0.namespace.as_str());
     let workloads = Workload::KINDS.into_iter().flat_map(|kind| {
-        let of_kind = world.in_namespace(kind, namespace);
-        of_kind.take(COMPARED_PODS_MAX).map(Workload)
+        let workloads_of_kind = world.in_namespace(kind, namespace);
+        workloads_of_kind.take(COMPARED_PODS_MAX).map(Workload)
     });
     let running = workloads.filter(|workload| workload.0.controller().is_none() && workload.desired() > 0);
     let similar = running.filter_map(|workload| {
-        let (cost, labels) = resembling(subject, &workload.template_labels().collect())?;
+        let (cost, labels) = resembling_labels(subject, &workload.template_labels().collect())?;
         Some((cost, workload, labels))
     });
     let (_, workload, labels) = similar.min_by_key(|(cost, ..)| *cost)?;
@@ -198,7 +198,7 @@ fn from_workloads(subject: &Subject<'_>) -> Option<Finding> {
 /// Finished Pods are not endpoints. Reports Services whose selector matches finished Pods only. The finished Pods
 /// remain of a workload that was scaled to zero. Finished Pods of Jobs count if other Pods, which no Service selects,
 /// have similar labels. Batch systems use headless Services.
-fn only_finished(subject: &Subject<'_>) -> Option<Finding> {
+fn only_finished_pods(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let pods = subject.selected();
     if !pods.iter().all(|pod| pod.is_finished()) {
@@ -301,7 +301,7 @@ fn nearest_pod<'w>(
 ) -> Option<(Pod<'w>, Vec<(&'w str, &'w str)>)> {
     let mut best: Option<(usize, Pod<'w>, Vec<(&'w str, &'w str)>)> = None;
     for pod in pods {
-        if let Some((cost, matched)) = resembling(subject, &pod.0.labels().collect())
+        if let Some((cost, matched)) = resembling_labels(subject, &pod.0.labels().collect())
             && best.as_ref().is_none_or(|(least, ..)| cost < *least)
         {
             best = Some((cost, pod, matched));
@@ -311,7 +311,7 @@ fn nearest_pod<'w>(
 }
 
 /// Returns the labels that resemble the selector, with the number of differing characters.
-fn resembling<'w>(
+fn resembling_labels<'w>(
     subject: &Subject<'w>,
     labels: &BTreeMap<&'w str, &'w str>,
 ) -> Option<(usize, Vec<(&'w str, &'w str)>)> {
@@ -334,15 +334,15 @@ fn nearest_label<'w>(
     labels: &BTreeMap<&'w str, &'w str>,
 ) -> Option<(usize, (&'w str, &'w str))> {
     if let Some(found) = labels.get(key).filter(|found| is_similar(found, value)) {
-        return Some((distance(found, value), (key, *found)));
+        return Some((edit_distance(found, value), (key, *found)));
     }
     let same_value = labels.iter().filter(|(_, found)| **found == value);
-    let (found, _) = same_value.min_by_key(|(found, _)| distance(found, key))?;
-    Some((distance(found, key), (*found, value)))
+    let (found, _) = same_value.min_by_key(|(found, _)| edit_distance(found, key))?;
+    Some((edit_distance(found, key), (*found, value)))
 }
 
 /// Returns a Pod of another namespace that the selector would match.
-fn elsewhere<'w>(subject: &Subject<'w>) -> Option<Pod<'w>> {
+fn pod_of_other_namespace<'w>(subject: &Subject<'w>) -> Option<Pod<'w>> {
     let selector = subject.service.selector();
     let mut namespaces = subject.world.namespaces();
     namespaces.find_map(|namespace| subject.world.pods_with(namespace, &selector).first().copied())

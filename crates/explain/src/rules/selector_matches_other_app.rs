@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::facts::similar_names::distance;
+use crate::facts::similar_names::edit_distance;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -112,7 +112,7 @@ fn main_group<'g, 'w>(groups: &'g [Group<'w>], service: &str) -> Option<&'g Grou
     let rank = |group: &&Group<'w>| {
         (
             group.is_job(),
-            distance(group.name, service),
+            edit_distance(group.name, service),
             std::cmp::Reverse(group.pods.len()),
         )
     };
@@ -125,7 +125,9 @@ fn is_other_application(main: &Group<'_>, other: &Group<'_>) -> bool {
     let (main_images, other_images) = (images(main), images(other));
     let shares_no_image =
         !main_images.is_empty() && !other_images.is_empty() && main_images.is_disjoint(&other_images);
-    APPLICATION_LABELS.iter().any(|key| differs(main, other, key))
+    APPLICATION_LABELS
+        .iter()
+        .any(|key| differs_in_label(main, other, key))
         || shares_no_image && !are_versions(main, other)
         || main.is_job() != other.is_job()
 }
@@ -133,12 +135,15 @@ fn is_other_application(main: &Group<'_>, other: &Group<'_>) -> bool {
 /// Returns true if labels state that two groups are versions of one application, such as `version: v1` and `version: v2`.
 fn are_versions(main: &Group<'_>, other: &Group<'_>) -> bool {
     let has = |group: &Group<'_>, key: &str| group.pods.iter().any(|pod| pod.0.label(key).is_some());
-    let is_same = |key: &&str| has(main, key) && has(other, key) && !differs(main, other, key);
-    VERSION_LABELS.iter().any(|key| differs(main, other, key)) && APPLICATION_LABELS.iter().any(is_same)
+    let is_same = |key: &&str| has(main, key) && has(other, key) && !differs_in_label(main, other, key);
+    VERSION_LABELS
+        .iter()
+        .any(|key| differs_in_label(main, other, key))
+        && APPLICATION_LABELS.iter().any(is_same)
 }
 
 /// Returns true if two groups have different values of a label.
-fn differs(main: &Group<'_>, other: &Group<'_>, key: &str) -> bool {
+fn differs_in_label(main: &Group<'_>, other: &Group<'_>, key: &str) -> bool {
     let values = |group: &Group<'_>| -> BTreeSet<String> {
         let labels = group.pods.iter().filter_map(|pod| pod.0.label(key));
         labels.map(str::to_owned).collect()
@@ -157,7 +162,7 @@ fn is_other_component(subject: &Subject<'_>, main: &Group<'_>, other: &Group<'_>
             targets.any(|number| pod.ports().iter().any(|declared| declared.number == number))
         })
     };
-    differs(main, other, COMPONENT_LABEL) && serves(main) && !serves(other)
+    differs_in_label(main, other, COMPONENT_LABEL) && serves(main) && !serves(other)
 }
 
 /// Returns the images of a group, without tag and digest.

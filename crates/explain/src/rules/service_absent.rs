@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::facts::references::Reference;
-use crate::facts::similar_names::{is_similar, nearest};
+use crate::facts::similar_names::{is_similar, nearest_name};
 use crate::finding::{Code, Finding, ObjectName, Severity};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -23,8 +23,8 @@ pub(super) const RULE: Rule = Rule {
 const CODE: Code = Code(1);
 /// Port name of backends of an Ingress that stand for an action of the AWS load balancer controller.
 const ACTION_PORT: &str = "use-annotation";
-/// Ends of the names of StatefulSets whose charts name a governing Service and create none, such as those of Argo CD
-/// and of the operator of Elasticsearch. No client connects to their Pods by name.
+/// Ends of the names of StatefulSets whose charts name a governing Service and create none: Argo CD, the operator of
+/// Elasticsearch. No client connects to their Pods by name.
 const CONTROLLERS: [&str; 2] = ["-controller", "-operator"];
 
 /// Returns the finding for a Service that the user named and that does not exist.
@@ -66,7 +66,7 @@ fn describe(world: &World, namespace: &str, name: &str) -> (String, String) {
     let names = world
         .in_namespace(Kind::Service, namespace)
         .map(|service| service.name.as_str());
-    match nearest(name, names) {
+    match nearest_name(name, names) {
         Some(other) => (
             format!("{absent}. The nearest name is {namespace}/{other}"),
             format!(
@@ -87,14 +87,14 @@ fn check(world: &World) -> Vec<Finding> {
     if !world.has(Kind::Service) {
         return Vec::new();
     }
-    let mut findings = of_routes(world);
-    findings.extend(of_stateful_sets(world));
-    findings.extend(of_subdomains(world));
-    findings.extend(of_pods(world));
+    let mut findings = named_by_routes(world);
+    findings.extend(named_by_stateful_sets(world));
+    findings.extend(named_by_subdomains(world));
+    findings.extend(named_by_pods(world));
     findings
 }
 
-fn of_routes(world: &World) -> Vec<Finding> {
+fn named_by_routes(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
     for route in Route::KINDS
         .into_iter()
@@ -126,7 +126,7 @@ fn of_routes(world: &World) -> Vec<Finding> {
 }
 
 /// The Pods of a StatefulSet have DNS names only through its headless Service.
-fn of_stateful_sets(world: &World) -> Vec<Finding> {
+fn named_by_stateful_sets(world: &World) -> Vec<Finding> {
     let sets = world.all(Kind::StatefulSet);
     let finding = |set: &Object| {
         let name = set.text("/spec/serviceName");
@@ -160,7 +160,7 @@ fn is_of_controller(name: &str) -> bool {
 
 /// Pods with a subdomain have DNS names only through a headless Service of this name. The StatefulSet of a Pod is
 /// reported instead of it.
-fn of_subdomains(world: &World) -> Vec<Finding> {
+fn named_by_subdomains(world: &World) -> Vec<Finding> {
     let pods = world.all(Kind::Pod).map(Pod).filter(|pod| pod.is_active());
     let without_set = pods.filter(|pod| {
         let is_of_set = workload_of(*pod).0 == Kind::StatefulSet.name();
@@ -194,7 +194,7 @@ fn of_subdomains(world: &World) -> Vec<Finding> {
 /// Reports names in the configuration of Pods. A name with `svc` always means a Service. A short name is reported
 /// only if another namespace has a Service with that name and port. A Service with a similar name in its own
 /// namespace also suffices.
-fn of_pods(world: &World) -> Vec<Finding> {
+fn named_by_pods(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
     // Many Pods use the same names.
     let mut resembling: BTreeMap<(&str, &str, Option<u16>), bool> = BTreeMap::new();
@@ -255,7 +255,9 @@ fn is_misspelled(world: &World, pod: Pod<'_>, reference: &Reference) -> bool {
         let services = world.in_namespace(Kind::Service, namespace);
         services.map(|service| service.name.as_str())
     };
-    *namespace != pod.0.namespace && reference.is_address && nearest(&reference.service, names()).is_some()
+    *namespace != pod.0.namespace
+        && reference.is_address
+        && nearest_name(&reference.service, names()).is_some()
 }
 
 /// A URL with a name of one label can mean a host outside of the cluster. It means a Service if the namespace has one

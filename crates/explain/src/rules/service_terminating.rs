@@ -21,7 +21,7 @@ pub(super) const CODE: Code = Code(21);
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
     if service.is_terminating() {
-        return vec![terminating(subject)];
+        return vec![terminating_service(subject)];
     }
     let namespace = subject.world.object(Kind::Namespace, "", &service.namespace);
     let namespace = namespace
@@ -61,7 +61,7 @@ pub(crate) fn is_deleted_with_namespace(world: &World, service: Service<'_>) -> 
     is_deleted && !is_stuck && !has_pods && !service.is_terminating()
 }
 
-fn terminating(subject: &Subject<'_>) -> Finding {
+fn terminating_service(subject: &Subject<'_>) -> Finding {
     let service = subject.service;
     let finalizers: Vec<&str> = service
         .list("/metadata/finalizers")

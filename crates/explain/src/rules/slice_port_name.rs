@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::service_terminating;
-use crate::facts::similar_names::nearest;
+use crate::facts::similar_names::nearest_name;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::object::Object;
@@ -24,7 +24,7 @@ pub(super) const CODE: Code = Code(16);
 const PLACEHOLDER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 192, 192, 192));
 
 /// Ports of an object with endpoints.
-struct Listed<'w> {
+struct ListedPorts<'w> {
     object: &'w Object,
     /// Path of the ports in the object.
     path: &'static str,
@@ -36,7 +36,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if service.is_external_name() || has_placeholder(subject) {
         return Vec::new();
     }
-    let listed = listed(subject);
+    let listed = listed_ports(subject);
     if listed.is_empty() {
         return Vec::new();
     }
@@ -59,13 +59,13 @@ fn has_placeholder(subject: &Subject<'_>) -> bool {
 
 /// Returns the ports of the hand-made slices, or of the Endpoints. Slices of the controller have the names of the
 /// Service; with them, another slice need not have all ports.
-fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
+fn listed_ports<'w>(subject: &Subject<'w>) -> Vec<ListedPorts<'w>> {
     if subject
         .slices()
         .iter()
         .any(|slice| subject.is_from_selector(*slice))
     {
-        return edited(subject);
+        return edited_slices(subject);
     }
     // Mirrored slices follow their Endpoints, which are to be changed.
     let endpoints = subject.world.endpoints_of(subject.service);
@@ -73,7 +73,7 @@ fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
     if let Some(endpoints) = endpoints.filter(|_| has_mirrored || subject.slices().is_empty()) {
         let has_addresses = endpoints.addresses().next().is_some() && !subject.service.has_selector();
         let names = endpoints.ports().map(|(name, ..)| name).collect();
-        let listed = Listed {
+        let listed = ListedPorts {
             object: endpoints.0,
             path: "subsets[0].ports",
             names,
@@ -85,7 +85,7 @@ fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
         .iter()
         .filter(|slice| slice.endpoints().next().is_some());
     with_endpoints
-        .map(|slice| Listed {
+        .map(|slice| ListedPorts {
             object: slice.0,
             path: "ports",
             names: slice.ports().map(|(name, ..)| name).collect(),
@@ -95,15 +95,15 @@ fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
 
 /// Returns the slices of the controller with a port name that the Service does not have. They were edited, or are
 /// older than the Service.
-fn edited<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
+fn edited_slices<'w>(subject: &Subject<'w>) -> Vec<ListedPorts<'w>> {
     let ports = subject.service.ports();
     let slices = subject
         .slices()
         .iter()
         .filter(|slice| subject.is_from_selector(**slice));
-    let listed: Vec<Listed<'w>> = slices
+    let listed: Vec<ListedPorts<'w>> = slices
         .filter(|slice| slice.endpoints().next().is_some())
-        .map(|slice| Listed {
+        .map(|slice| ListedPorts {
             object: slice.0,
             path: "ports",
             names: slice.ports().map(|(name, ..)| name).collect(),
@@ -115,7 +115,7 @@ fn edited<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
 }
 
 /// Returns the finding about a Service port whose name no listed slice has.
-fn finding(subject: &Subject<'_>, listed: &[Listed<'_>], port: Port<'_>) -> Option<Finding> {
+fn finding(subject: &Subject<'_>, listed: &[ListedPorts<'_>], port: Port<'_>) -> Option<Finding> {
     let first = listed.first()?;
     let service = subject.service;
     let ports = service.ports();
@@ -127,7 +127,7 @@ fn finding(subject: &Subject<'_>, listed: &[Listed<'_>], port: Port<'_>) -> Opti
         .filter(|name| !ports.iter().any(|port| port.name == *name))
         .collect();
     let only = (free.len() == 1).then(|| free.first().copied()).flatten();
-    let similar = only.or_else(|| nearest(port.name, free.iter().copied()));
+    let similar = only.or_else(|| nearest_name(port.name, free.iter().copied()));
     let index = first.names.iter().position(|name| Some(*name) == similar);
     let kind = first.object.kind.name();
     let names: Vec<String> = first.names.iter().map(|name| format!("{name:?}")).collect();

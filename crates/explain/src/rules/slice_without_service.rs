@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::service_terminating;
-use crate::facts::similar_names::nearest;
+use crate::facts::similar_names::nearest_name;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -45,7 +45,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         });
         findings.extend(own.map(|slice| detached_finding(slice, Some(subject.service))));
         if findings.is_empty() {
-            findings.extend(in_another_namespace(subject));
+            findings.extend(slice_in_another_namespace(subject));
         }
     }
     findings
@@ -57,7 +57,7 @@ fn is_written_by_hand(service: Service<'_>, slice: EndpointSlice<'_>) -> bool {
 }
 
 /// Reports that a slice of another namespace names the Service.
-fn in_another_namespace(subject: &Subject<'_>) -> Option<Finding> {
+fn slice_in_another_namespace(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let mut slices = subject.world.all(Kind::EndpointSlice).map(EndpointSlice);
     let slice = slices.find(|slice| {
@@ -147,7 +147,7 @@ fn candidate<'w>(world: &'w World, slice: EndpointSlice<'_>) -> Option<Service<'
     };
     let best = prefix
         .max_by_key(|name| name.len())
-        .or_else(|| nearest(requested, names.iter().copied()))
+        .or_else(|| nearest_name(requested, names.iter().copied()))
         .or(only)?;
     waiting.iter().copied().find(|service| service.name == best)
 }

@@ -59,13 +59,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(ranges) = ranges(service).filter(|_| service.kind() == "LoadBalancer") else {
         return Vec::new();
     };
-    let invalid = invalid(&ranges);
+    let invalid = invalid_ranges(&ranges);
     if !invalid.is_empty() {
         let is_all = invalid.len() == ranges.texts.len();
-        return vec![unreadable(subject, &ranges, &invalid, is_all)];
+        return vec![unreadable_ranges(subject, &ranges, &invalid, is_all)];
     }
-    without_clients(subject, &ranges)
-        .or_else(|| other_family(subject, &ranges))
+    range_without_clients(subject, &ranges)
+        .or_else(|| range_of_other_family(subject, &ranges))
         .or_else(|| excluded_node(subject))
         .or_else(|| excluded_pod(subject, &ranges))
         .into_iter()
@@ -74,7 +74,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// Returns the ranges of the Service, or of the first annotation that has some.
 fn ranges(service: Service<'_>) -> Option<Ranges<'_>> {
-    let of_spec = Ranges {
+    let spec_ranges = Ranges {
         field: FIELD.to_owned(),
         texts: service
             .0
@@ -83,7 +83,7 @@ fn ranges(service: Service<'_>) -> Option<Ranges<'_>> {
             .filter_map(|range| range.as_str())
             .collect(),
     };
-    let of_annotations = ANNOTATIONS.iter().filter_map(|name| {
+    let annotation_ranges = ANNOTATIONS.iter().filter_map(|name| {
         let text = service
             .0
             .annotation(name)
@@ -93,22 +93,22 @@ fn ranges(service: Service<'_>) -> Option<Ranges<'_>> {
             texts: text.split(',').collect(),
         })
     });
-    [of_spec]
+    [spec_ranges]
         .into_iter()
-        .chain(of_annotations)
+        .chain(annotation_ranges)
         .find(|ranges| !ranges.texts.is_empty())
 }
 
 /// Returns the ranges that are not a CIDR (VAL-39, VAL-40). The API server accepts no others, but older objects can
 /// have them.
-fn invalid<'w>(ranges: &Ranges<'w>) -> Vec<&'w str> {
+fn invalid_ranges<'w>(ranges: &Ranges<'w>) -> Vec<&'w str> {
     let texts = ranges.texts.iter().copied();
     texts
         .filter(|text| parse_legacy_cidr(text.trim()).is_none())
         .collect()
 }
 
-fn unreadable(subject: &Subject<'_>, ranges: &Ranges<'_>, invalid: &[&str], is_all: bool) -> Finding {
+fn unreadable_ranges(subject: &Subject<'_>, ranges: &Ranges<'_>, invalid: &[&str], is_all: bool) -> Finding {
     let (severity, effect) = if ranges.field != FIELD {
         (Severity::Error, "the controller of load balancers refuses it")
     } else if is_all {
@@ -129,7 +129,7 @@ fn unreadable(subject: &Subject<'_>, ranges: &Ranges<'_>, invalid: &[&str], is_a
 }
 
 /// Reports `0.0.0.0/32` instead of `0.0.0.0/0`.
-fn without_clients(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
+fn range_without_clients(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
     let unusable: Vec<IpNet> = WITHOUT_CLIENTS
         .iter()
         .filter_map(|net| net.parse().ok())
@@ -154,7 +154,7 @@ fn without_clients(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding
 }
 
 /// Ranges of one family admit no client to an address of the other one.
-fn other_family(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
+fn range_of_other_family(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
     let nets = ranges.nets();
     let addresses = subject.service.ingress_ips();
     let is_v4 = |net: &IpNet| net.addr().is_ipv4();

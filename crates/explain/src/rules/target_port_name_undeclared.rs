@@ -1,7 +1,7 @@
 //! PTL-0008: a named target port is not declared by the Pods.
 
 use super::selector_matches_other_app;
-use crate::facts::similar_names::nearest;
+use crate::facts::similar_names::nearest_name;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
@@ -56,7 +56,7 @@ fn check_port(subject: &Subject<'_>, pods: &[Pod<'_>], port: Port<'_>) -> Option
         [only] => Some(*only),
         _ => None,
     };
-    let suggestion = nearest(name, named.iter().copied()).or(only);
+    let suggestion = nearest_name(name, named.iter().copied()).or(only);
     let numbers: Vec<u16> = usable.map(|declared| declared.number).collect();
     let pointer = port.pointer("targetPort");
     let remedy = match (suggestion, numbers.as_slice()) {

@@ -86,26 +86,7 @@ fn check_port<'w>(
     if subject.active().any(declares) || is_application_undeclared(pod) {
         return None;
     }
-    let mut candidates = pod.ports();
-    let is_side_port = |name: &str| {
-        let mut parts = SIDE_PORTS.iter();
-        parts.any(|part| name.contains(part) && !port.name.contains(part))
-    };
-    candidates.retain(|declared| declared.protocol == port.protocol && !is_side_port(declared.name));
-    let (used, free): (Vec<_>, Vec<_>) = candidates
-        .into_iter()
-        .partition(|declared| targets.include(declared));
-    let is_metrics = port.name.contains(METRICS) || subject.service.name.contains(METRICS);
-    let is_reached = reaches_declared_port(subject, pod);
-    let mut candidates = if free.is_empty() && !is_metrics && !is_reached {
-        used
-    } else {
-        free
-    };
-    // Some applications, such as istiod, declare only a part of their ports.
-    if is_reached && undeclared_targets(subject, pod) > 1 {
-        candidates.retain(|declared| is_related(port, number, declared));
-    }
+    let candidates = likely_targets(subject, pod, targets, port, number);
     let distance = |declared: &&ContainerPort<'_>| declared.number.abs_diff(number);
     let suggestion = candidates.iter().min_by_key(distance)?;
     let declared: Vec<String> = pod
@@ -134,6 +115,37 @@ fn check_port<'w>(
     };
     let finding = subject.finding(CODE, severity, field, message, remedy);
     Some(finding.with_evidence(format!("Pod {} declares {}", pod.name, declared.join(", "))))
+}
+
+/// Returns the declared ports that clients of a Service port may need. `number` is its target port.
+fn likely_targets<'w>(
+    subject: &Subject<'w>,
+    pod: Pod<'w>,
+    targets: &Targets<'w>,
+    port: Port<'w>,
+    number: u16,
+) -> Vec<ContainerPort<'w>> {
+    let mut candidates = pod.ports();
+    let is_side_port = |name: &str| {
+        let mut parts = SIDE_PORTS.iter();
+        parts.any(|part| name.contains(part) && !port.name.contains(part))
+    };
+    candidates.retain(|declared| declared.protocol == port.protocol && !is_side_port(declared.name));
+    let (used, free): (Vec<_>, Vec<_>) = candidates
+        .into_iter()
+        .partition(|declared| targets.include(declared));
+    let is_metrics = port.name.contains(METRICS) || subject.service.name.contains(METRICS);
+    let is_reached = reaches_declared_port(subject, pod);
+    let mut candidates = if free.is_empty() && !is_metrics && !is_reached {
+        used
+    } else {
+        free
+    };
+    // Some applications, such as istiod, declare only a part of their ports.
+    if is_reached && undeclared_targets(subject, pod) > 1 {
+        candidates.retain(|declared| is_related(port, number, declared));
+    }
+    candidates
 }
 
 /// Returns true if the first container, which runs the application, declares no port. The declared ports then belong

@@ -1,6 +1,6 @@
 //! PTL-0041: the rules of two node proxies are active.
 
-use crate::facts::observed::{KUBE_PROXY_TABLE, Observed, PORTOLAN, observed_nodes};
+use crate::facts::observed_node::{KUBE_PROXY_TABLE, ObservedNode, PORTOLAN, observed_nodes};
 use crate::finding::{Code, Finding, Severity};
 use crate::rule::Rule;
 use crate::world::World;
@@ -28,7 +28,7 @@ fn check(world: &World) -> Vec<Finding> {
     observed_nodes(world).filter_map(finding).collect()
 }
 
-fn finding(node: Observed<'_>) -> Option<Finding> {
+fn finding(node: ObservedNode<'_>) -> Option<Finding> {
     let rules = rules(node);
     let name = node.name();
     let second = second_proxy(node);
@@ -76,7 +76,7 @@ fn finding(node: Observed<'_>) -> Option<Finding> {
 }
 
 /// Returns the name of a proxy that runs in place of kube-proxy: Portolan, or a network that serves Services with eBPF.
-fn second_proxy(node: Observed<'_>) -> Option<&str> {
+fn second_proxy(node: ObservedNode<'_>) -> Option<&str> {
     if node.runs_portolan() {
         return Some(PORTOLAN);
     }
@@ -86,7 +86,7 @@ fn second_proxy(node: Observed<'_>) -> Option<&str> {
 }
 
 /// Returns the rules for Services, without dormant tables.
-fn rules(node: Observed<'_>) -> Vec<Rules> {
+fn rules(node: ObservedNode<'_>) -> Vec<Rules> {
     let sets = node.rule_sets();
     let runs = |is_portolan: bool, modes: &[&str]| {
         let mut proxies = node.proxies().iter();

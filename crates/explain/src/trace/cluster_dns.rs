@@ -111,9 +111,9 @@ fn lookup(world: &World, domain: &str, name: &str) -> Answer {
             } else {
                 AnswerKind::Alias
             };
-            return with_aliases(Answer::new(name, kind), source, aliases);
+            return add_aliases(Answer::new(name, kind), source, aliases);
         };
-        let found = in_zone(world, &labels);
+        let found = answer_in_zone(world, &labels);
         let Some(target) = found.aliases.first().cloned() else {
             // An alias without addresses is omitted.
             return match source {
@@ -122,7 +122,7 @@ fn lookup(world: &World, domain: &str, name: &str) -> Answer {
                     kind: AnswerKind::NoAddress,
                     ..first
                 },
-                _ => with_aliases(found, None, aliases),
+                _ => add_aliases(found, None, aliases),
             };
         };
         if aliases.len() >= ALIASES_MAX || target == at || target.ends_with(&format!(".{at}")) {
@@ -138,7 +138,7 @@ fn lookup(world: &World, domain: &str, name: &str) -> Answer {
     }
 }
 
-fn with_aliases(mut answer: Answer, source: Option<Answer>, aliases: Vec<String>) -> Answer {
+fn add_aliases(mut answer: Answer, source: Option<Answer>, aliases: Vec<String>) -> Answer {
     if let Some(source) = source {
         answer.object = source.object;
         answer.field = source.field;
@@ -149,7 +149,7 @@ fn with_aliases(mut answer: Answer, source: Option<Answer>, aliases: Vec<String>
 }
 
 /// Answers a name of the zone. The aliases have at most one entry: the target, which is not followed.
-fn in_zone(world: &World, labels: &[&str]) -> Answer {
+fn answer_in_zone(world: &World, labels: &[&str]) -> Answer {
     let existing = |exists: bool| {
         let kind = if exists {
             AnswerKind::NoAddress
@@ -163,12 +163,14 @@ fn in_zone(world: &World, labels: &[&str]) -> Answer {
         ["ns", "dns"] => {
             let (namespace, name) = DNS_SERVICE;
             let service = world.service(namespace, name);
-            service.map_or_else(|| existing(true), |service| whole(world, service))
+            service.map_or_else(|| existing(true), |service| answer_service_name(world, service))
         }
         [namespace, "svc" | "pod"] => existing(has_namespace(world, namespace)),
-        [label, namespace, "pod"] => of_pod(world, label, namespace),
-        [name, namespace, "svc"] => of_service(world, namespace, name, |service| whole(world, service)),
-        [label, name, namespace, "svc"] => of_service(world, namespace, name, |service| {
+        [label, namespace, "pod"] => answer_pod_name(world, label, namespace),
+        [name, namespace, "svc"] => answer_of_service(world, namespace, name, |service| {
+            answer_service_name(world, service)
+        }),
+        [label, name, namespace, "svc"] => answer_of_service(world, namespace, name, |service| {
             endpoints(world, service, |endpoint, address| {
                 has_name(endpoint, address, label)
             })
@@ -176,15 +178,15 @@ fn in_zone(world: &World, labels: &[&str]) -> Answer {
         [port, protocol, name, namespace, "svc"] => {
             let plain = |label: &str| label.strip_prefix('_').unwrap_or(label).to_owned();
             let (port, protocol) = (plain(port), plain(protocol));
-            of_service(world, namespace, name, |service| {
-                of_port(world, service, &port, &protocol)
+            answer_of_service(world, namespace, name, |service| {
+                answer_port_name(world, service, &port, &protocol)
             })
         }
         _ => existing(false),
     }
 }
 
-fn of_service(
+fn answer_of_service(
     world: &World,
     namespace: &str,
     name: &str,
@@ -199,9 +201,9 @@ fn of_service(
 }
 
 /// Answers the name of a Service.
-fn whole(world: &World, service: Service<'_>) -> Answer {
+fn answer_service_name(world: &World, service: Service<'_>) -> Answer {
     if service.is_external_name() {
-        return alias(service);
+        return answer_external_name(service);
     }
     if service.is_headless() {
         return endpoints(world, service, |_, _| true);
@@ -225,14 +227,14 @@ fn whole(world: &World, service: Service<'_>) -> Answer {
         return answer.with_source(service.0, "spec.clusterIPs (not assigned yet, assumed)");
     }
     for family in [Family::V4, Family::V6] {
-        let mut of_family = listed.iter().filter(|address| Family::of(**address) == family);
-        answer.addresses.extend(of_family.next());
+        let mut family_addresses = listed.iter().filter(|address| Family::of(**address) == family);
+        answer.addresses.extend(family_addresses.next());
     }
     answer.with_source(service.0, "spec.clusterIPs")
 }
 
 /// Answers the name of an ExternalName Service (DNS-12). An alias to an address does not exist (DNS-21).
-fn alias(service: Service<'_>) -> Answer {
+fn answer_external_name(service: Service<'_>) -> Answer {
     let target = service.text("/spec/externalName").trim_end_matches('.');
     let is_name = !target.is_empty() && target.parse::<IpAddr>().is_err();
     let mut answer = Answer::new(
@@ -250,7 +252,7 @@ fn alias(service: Service<'_>) -> Answer {
 }
 
 /// Answers the name of a port. Empty labels match every port.
-fn of_port(world: &World, service: Service<'_>, port: &str, protocol: &str) -> Answer {
+fn answer_port_name(world: &World, service: Service<'_>, port: &str, protocol: &str) -> Answer {
     let is_match = |name: &str, of: &str| {
         (port.is_empty() || name.eq_ignore_ascii_case(port))
             && (protocol.is_empty() || of.eq_ignore_ascii_case(protocol))
@@ -272,7 +274,7 @@ fn of_port(world: &World, service: Service<'_>, port: &str, protocol: &str) -> A
     }
     let has_port = service.ports().iter().any(|own| is_match(own.name, own.protocol));
     if has_port {
-        whole(world, service)
+        answer_service_name(world, service)
     } else {
         Answer::new("", AnswerKind::NoName)
     }
@@ -330,7 +332,7 @@ fn has_name(endpoint: Endpoint<'_>, address: IpAddr, label: &str) -> bool {
 }
 
 /// Answers the name of a Pod, which contains its address (DNS-14, mode `insecure`).
-fn of_pod(world: &World, label: &str, namespace: &str) -> Answer {
+fn answer_pod_name(world: &World, label: &str, namespace: &str) -> Answer {
     let address = label.replace('-', ".").parse::<IpAddr>();
     let address = address.or_else(|_| label.replace('-', ":").parse());
     let Some(address) = address.ok().filter(|_| has_namespace(world, namespace)) else {

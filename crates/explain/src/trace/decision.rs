@@ -6,7 +6,7 @@ use api::object::Protocol;
 use plan::{Decision, Family, Origin, Packet, Plan, PortKey, Verdict as PlanVerdict};
 
 use super::client::{Client, ClientKind};
-use super::endpoints::unpublished;
+use super::endpoints::unpublished_endpoints;
 use super::explanation::FrontendDecision;
 use super::node_settings::{ClusterSettings, PlanNode, ProxySettings};
 use super::objects::Objects;
@@ -87,7 +87,7 @@ impl Connection<'_> {
         let mut paths: Vec<Path> = Vec::new();
         for address in addresses {
             let Some(source) = self.client.address_of(Family::of(*address)) else {
-                paths.push(route::without_source(*address, &self.client.to_string()));
+                paths.push(route::path_without_source(*address, &self.client.to_string()));
                 continue;
             };
             let packet = Packet {
@@ -172,7 +172,7 @@ impl Connection<'_> {
         }
         path.steps.extend(unknown_node(at));
         path.steps
-            .extend(objects.unreadable.iter().map(route::unreadable));
+            .extend(objects.unreadable.iter().map(route::unreadable_object));
         let frontend_decision = FrontendDecision {
             objects,
             plan,
@@ -275,7 +275,7 @@ impl Connection<'_> {
                 .iter_mut()
                 .for_each(|endpoint| endpoint.chance = chance);
             if let Some(address) = path.addresses.first() {
-                path.excluded = unpublished(self.world, service, Family::of(*address));
+                path.excluded = unpublished_endpoints(self.world, service, Family::of(*address));
             }
             if path.verdict == Verdict::Reaches {
                 let plural = if path.endpoints.len() == 1 { "" } else { "s" };

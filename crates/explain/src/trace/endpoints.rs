@@ -131,7 +131,9 @@ impl Candidate<'_> {
 
 /// Returns the endpoints that count for the plan: of duplicates, the last one that does not terminate, or else the first
 /// (KPR-15). Endpoints that it cannot use are absent.
-pub(super) fn counting<'c, 'o>(found: &'c [Candidate<'o>]) -> BTreeMap<SocketAddr, &'c Candidate<'o>> {
+pub(super) fn counted_endpoints<'c, 'o>(
+    found: &'c [Candidate<'o>],
+) -> BTreeMap<SocketAddr, &'c Candidate<'o>> {
     let mut by_socket = BTreeMap::new();
     for candidate in found {
         let Some(socket) = candidate.socket() else {
@@ -146,13 +148,13 @@ pub(super) fn counting<'c, 'o>(found: &'c [Candidate<'o>]) -> BTreeMap<SocketAdd
 }
 
 /// Returns the endpoints of a verdict, with equal chances.
-pub(super) fn chosen(
+pub(super) fn chosen_endpoints(
     objects: &Objects<'_>,
     key: &PortKey,
     found: &[Candidate<'_>],
     choices: &[Choice],
 ) -> Vec<ChosenEndpoint> {
-    let by_socket = counting(found);
+    let by_socket = counted_endpoints(found);
     let chance = 1.0 / choices.len().max(1) as f64;
     let endpoint = |choice: &Choice| {
         let candidate = by_socket.get(&choice.address);
@@ -217,7 +219,7 @@ impl Restriction<'_> {
 }
 
 /// Returns the endpoints that the plan did not choose, with the reasons.
-pub(super) fn excluded(
+pub(super) fn excluded_endpoints(
     found: &[Candidate<'_>],
     chosen: &[ChosenEndpoint],
     restriction: &Restriction<'_>,
@@ -230,7 +232,7 @@ pub(super) fn excluded(
             .iter()
             .any(|endpoint| SocketAddr::new(endpoint.address, endpoint.port) == socket)
     };
-    let by_socket = counting(found);
+    let by_socket = counted_endpoints(found);
     let others = found.iter().filter(|candidate| !is_chosen(candidate));
     others
         .map(|candidate| {
@@ -307,7 +309,11 @@ fn exclusion(candidate: &Candidate<'_>, restriction: &Restriction<'_>) -> (Strin
 }
 
 /// Returns the endpoints of a headless Service in a family that DNS does not publish.
-pub(super) fn unpublished(world: &World, service: Service<'_>, family: Family) -> Vec<ExcludedEndpoint> {
+pub(super) fn unpublished_endpoints(
+    world: &World,
+    service: Service<'_>,
+    family: Family,
+) -> Vec<ExcludedEndpoint> {
     let mut found = Vec::new();
     if service.publishes_not_ready() {
         return found;

@@ -7,7 +7,9 @@ use plan::{
     Target, Verdict as PlanVerdict,
 };
 
-use super::endpoints::{Candidate, Restriction, candidates, chosen, counting, excluded};
+use super::endpoints::{
+    Candidate, Restriction, candidates, chosen_endpoints, counted_endpoints, excluded_endpoints,
+};
 use super::node_settings::PlanNode;
 use super::objects::{Objects, read_address};
 use super::report::{ChosenEndpoint, Path, Step, StepKind, Verdict, port_ranges_field};
@@ -73,7 +75,7 @@ impl FrontendDecision<'_> {
             ..
         } = &self.decision.verdict
         {
-            path.endpoints = chosen(self.objects, &port.key, &found, choices);
+            path.endpoints = chosen_endpoints(self.objects, &port.key, &found, choices);
             path.affinity_seconds = *affinity_seconds;
             if set == EndpointSet::Cluster {
                 path.steps.extend(self.topology(service, &found, choices.len()));
@@ -83,7 +85,7 @@ impl FrontendDecision<'_> {
             path.steps
                 .push(self.masquerade(service, frontend, &path.endpoints));
         }
-        path.excluded = excluded(&found, &path.endpoints, &restriction);
+        path.excluded = excluded_endpoints(&found, &path.endpoints, &restriction);
         true
     }
 
@@ -193,7 +195,7 @@ impl FrontendDecision<'_> {
 
     /// Returns the kind of hints that restricts the endpoints, or the reason why hints have no effect (EPT-04).
     fn topology(&self, service: Service<'_>, found: &[Candidate<'_>], choices: usize) -> Option<Step> {
-        let ready: Vec<&Candidate<'_>> = counting(found)
+        let ready: Vec<&Candidate<'_>> = counted_endpoints(found)
             .into_values()
             .filter(|candidate| candidate.is_ready())
             .collect();
@@ -206,19 +208,19 @@ impl FrontendDecision<'_> {
             return None;
         }
         let name = self.node.name.as_str();
-        let of_node = ready
+        let hinted_to_node = ready
             .iter()
             .filter(|candidate| candidate.node_hints().any(|node| node == name));
-        if ready.iter().all(|candidate| has_node(candidate)) && of_node.count() > 0 {
+        if ready.iter().all(|candidate| has_node(candidate)) && hinted_to_node.count() > 0 {
             let text = format!("hints restrict the endpoints to {choices} for this node");
             return Some(self.by_topology_field(service, Step::new(StepKind::Topology, text)));
         }
         let without = ready.iter().find(|candidate| !has_zone(candidate));
         let zone = self.node.facts.zone.as_deref();
-        let of_zone = ready
+        let hinted_to_zone = ready
             .iter()
             .filter(|candidate| candidate.zone_hints().any(|hint| Some(hint) == zone));
-        let count = of_zone.count();
+        let count = hinted_to_zone.count();
         let step = |text: String| Step::new(StepKind::Topology, text);
         Some(match (without, zone) {
             (Some(candidate), _) => {

@@ -209,16 +209,17 @@ pub fn disagreements(
     let is_translated = |entry: &Entry| evidence.translation && entry.endpoint != connection.destination;
     let translated = connection.translation().filter(is_translated);
     match path.verdict {
-        Verdict::Reaches => of_forwarded(path, client, connection, evidence),
+        Verdict::Reaches => compare_forwarded(path, client, connection, evidence),
         Verdict::Refused => {
             let is_refused = matches!(connection.response, Response::Refused | Response::NotPermitted);
-            unwanted_translation(translated, "refuses the connection")
-                .or_else(|| (!is_refused).then(|| of_response("refuses the connection", connection)))
+            unwanted_translation(translated, "refuses the connection").or_else(|| {
+                (!is_refused).then(|| response_disagreement("refuses the connection", connection))
+            })
         }
         Verdict::Dropped => {
             let is_dropped = matches!(connection.response, Response::Timeout | Response::NotPermitted);
             unwanted_translation(translated, "drops the packets")
-                .or_else(|| (!is_dropped).then(|| of_response("drops the packets", connection)))
+                .or_else(|| (!is_dropped).then(|| response_disagreement("drops the packets", connection)))
         }
         Verdict::LeavesTheCluster | Verdict::NotAService => {
             unwanted_translation(translated, "forwards the packets without translation")
@@ -233,12 +234,12 @@ fn unwanted_translation(translated: Option<Entry>, plan: &str) -> Option<Disagre
 }
 
 /// The response contradicts the plan.
-fn of_response(plan: &str, connection: &Connection) -> Disagreement {
+fn response_disagreement(plan: &str, connection: &Connection) -> Disagreement {
     Disagreement::new(plan, connection.response.as_str())
 }
 
 /// Compares a connection that the plan forwards to an endpoint.
-fn of_forwarded(
+fn compare_forwarded(
     path: &Path,
     client: &Client,
     connection: &Connection,

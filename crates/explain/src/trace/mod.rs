@@ -53,7 +53,7 @@ pub use cluster_dns::{Answer, AnswerKind};
 use decision::{Connection, DecidingNodes};
 pub use destination::{Destination, Host, InvalidDestination};
 pub use name::NameResolution;
-use name::{Resolved, resolve};
+use name::{ResolvedName, resolve};
 use node_settings::PlanNode;
 pub use node_settings::{NodePorts, ProxySettings};
 pub use report::{ChosenEndpoint, EndpointState, ExcludedEndpoint, Path, Step, StepKind, Trace, Verdict};
@@ -162,7 +162,7 @@ pub fn trace(world: &World, request: &Request) -> Result<Trace, TraceError> {
         findings: Vec::new(),
     };
     let service = match resolved {
-        Resolved::Addresses { addresses, service } => {
+        ResolvedName::Addresses { addresses, service } => {
             let deciding_nodes = deciding_nodes(world, request, &found.client, &addresses)?;
             let connection = Connection {
                 world,
@@ -181,12 +181,12 @@ pub fn trace(world: &World, request: &Request) -> Result<Trace, TraceError> {
             }
             service.or_else(|| service_of(&found.paths))
         }
-        Resolved::Outside { reason, service, .. } => {
+        ResolvedName::Outside { reason, service, .. } => {
             found.verdict = Verdict::LeavesTheCluster;
             found.reason = reason;
             service
         }
-        Resolved::NoName { reason, service, .. } => {
+        ResolvedName::NoName { reason, service, .. } => {
             found.reason = reason;
             service
         }
@@ -198,10 +198,14 @@ pub fn trace(world: &World, request: &Request) -> Result<Trace, TraceError> {
 }
 
 /// Resolves the host of the destination. An address, and a name of a node, have no resolution by DNS.
-fn resolved_host(world: &World, request: &Request, client: &Client) -> (Option<NameResolution>, Resolved) {
+fn resolved_host(
+    world: &World,
+    request: &Request,
+    client: &Client,
+) -> (Option<NameResolution>, ResolvedName) {
     let without_dns = |addresses: Vec<IpAddr>| {
         let service = None;
-        (None, Resolved::Addresses { addresses, service })
+        (None, ResolvedName::Addresses { addresses, service })
     };
     let host = match &request.destination.host {
         Host::Address(address) => return without_dns(vec![*address]),

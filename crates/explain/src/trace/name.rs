@@ -23,7 +23,7 @@ pub struct NameResolution {
 
 /// Result of a resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Resolved {
+pub(super) enum ResolvedName {
     /// The name has addresses. The Service with the last alias is known, unless the Pod itself defines the name.
     Addresses {
         /// Addresses of both families.
@@ -63,7 +63,7 @@ pub(super) fn resolve(
     name: &str,
     domain: &str,
     host_searches: &[String],
-) -> (NameResolution, Resolved) {
+) -> (NameResolution, ResolvedName) {
     let pod = pod_of(world, &client.namespace, &client.name).filter(|_| client.kind == ClientKind::Pod);
     let resolver = match pod {
         Some(pod) => Resolver::of_pod(world, pod, domain, host_searches),
@@ -80,7 +80,7 @@ pub(super) fn resolve(
             field,
             ..Answer::outside(name)
         };
-        let resolved = Resolved::Addresses {
+        let resolved = ResolvedName::Addresses {
             addresses: vec![address],
             service: None,
         };
@@ -99,20 +99,20 @@ pub(super) fn resolve(
             break;
         }
     }
-    let resolved = outcome(world, client, name, domain, &resolver, &tried);
+    let resolved = resolution_result(world, client, name, domain, &resolver, &tried);
     (NameResolution { resolver, tried }, resolved)
 }
 
 /// Returns the result of an answer with addresses or with an alias.
-fn result_of(name: &str, answer: &Answer) -> Option<Resolved> {
+fn result_of(name: &str, answer: &Answer) -> Option<ResolvedName> {
     match answer.kind {
-        AnswerKind::Addresses => Some(Resolved::Addresses {
+        AnswerKind::Addresses => Some(ResolvedName::Addresses {
             addresses: answer.addresses.clone(),
             service: answer.service.clone(),
         }),
         AnswerKind::Alias => {
             let target = answer.aliases.last().map_or("", String::as_str);
-            Some(Resolved::Outside {
+            Some(ResolvedName::Outside {
                 reason: format!("{name} is an alias of {target}, which is outside of the cluster"),
                 object: answer.object.clone(),
                 field: answer.field.clone(),
@@ -124,14 +124,14 @@ fn result_of(name: &str, answer: &Answer) -> Option<Resolved> {
 }
 
 /// Returns the result of the resolution of a name after the answers of all tried names.
-fn outcome(
+fn resolution_result(
     world: &World,
     client: &Client,
     name: &str,
     domain: &str,
     resolver: &Resolver,
     tried: &[Answer],
-) -> Resolved {
+) -> ResolvedName {
     if let Some(resolved) = tried.last().and_then(|last| result_of(name, last)) {
         return resolved;
     }
@@ -141,7 +141,7 @@ fn outcome(
         .as_ref()
         .is_some_and(|(namespace, name)| world.service(namespace, name).is_some());
     if resolver.name_servers == NameServers::Outside && exists {
-        return Resolved::NoName {
+        return ResolvedName::NoName {
             reason: format!(
                 "{}, and these servers do not know names of Services",
                 resolver.reason
@@ -159,7 +159,7 @@ fn outcome(
             .as_ref()
             .is_some_and(|(namespace, _)| has_namespace(world, namespace));
     if !is_of_cluster {
-        return Resolved::Outside {
+        return ResolvedName::Outside {
             reason: format!("{complete} is not a name of the cluster: servers outside of it answer"),
             object: None,
             field: String::new(),
@@ -167,7 +167,7 @@ fn outcome(
         };
     }
     let (reason, object, field) = absence(world, &meant, tried);
-    Resolved::NoName {
+    ResolvedName::NoName {
         reason,
         object,
         field,

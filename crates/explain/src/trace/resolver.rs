@@ -151,8 +151,8 @@ impl Resolver {
     }
 }
 
-/// Servers of a Pod with policy None. They count as servers of the cluster if one of them has the address of
-/// NodeLocal DNSCache, or of a Service with the port of DNS.
+/// Servers of a Pod with policy None. They count as servers of the cluster if one of them is NodeLocal DNSCache, or a
+/// Service with the port of DNS.
 fn own_servers(world: &World, pod: Pod<'_>) -> (NameServers, String) {
     let servers: Vec<&str> = pod
         .list("/spec/dnsConfig/nameservers")

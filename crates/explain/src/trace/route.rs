@@ -28,19 +28,19 @@ pub(super) fn explain(
     let world = objects.world();
     match decided {
         PlanVerdict::UndefinedPort => undefined_port(world, packet, path),
-        PlanVerdict::Unallocated => unallocated(world, packet, path),
+        PlanVerdict::Unallocated => end_at_unallocated_ip(world, packet, path),
         _ => {
             if let Some(pod) = pod_at(world, packet.destination) {
-                to_pod(packet, pod, named, path);
+                end_at_pod(packet, pod, named, path);
             } else if let Some(node) = world
                 .nodes()
                 .find(|node| node.ips().contains(&packet.destination))
             {
-                to_node(world, packet, node, path);
+                end_at_node(world, packet, node, path);
             } else if let Some(service) = named.filter(|service| is_endpoint(world, *service, packet)) {
-                to_endpoint(packet, service, path);
+                end_at_endpoint(packet, service, path);
             } else {
-                outside(world, packet, path);
+                end_outside_cluster(world, packet, path);
             }
         }
     }
@@ -87,10 +87,10 @@ fn undefined_port(world: &World, packet: &Packet, path: &mut Path) {
 }
 
 /// The address is in a Service CIDR, and the proxy serves no Service with it (NFT-12).
-fn unallocated(world: &World, packet: &Packet, path: &mut Path) {
+fn end_at_unallocated_ip(world: &World, packet: &Packet, path: &mut Path) {
     let destination = packet.destination;
     if let Some(owner) = world.services_at(destination).next() {
-        path.steps.push(not_served(owner));
+        path.steps.push(step_without_frontend(owner));
         let reason = format!(
             "the proxy does not serve Service {}/{}",
             owner.namespace, owner.name
@@ -111,7 +111,7 @@ fn unallocated(world: &World, packet: &Packet, path: &mut Path) {
     finish(path, Verdict::Dropped, "no Service has this cluster IP");
 }
 
-fn not_served(service: Service<'_>) -> Step {
+fn step_without_frontend(service: Service<'_>) -> Step {
     let name = format!("Service {}/{}", service.namespace, service.name);
     match service.label(PROXY_NAME_LABEL) {
         Some(proxy) => step(format!("{name} is for the proxy {proxy:?}"))
@@ -155,7 +155,7 @@ fn direct_endpoint(
 
 /// The packet goes to a Pod, unchanged. The objects show no listener, so only a headless Service with another port
 /// shows that the Pod refuses.
-fn to_pod(packet: &Packet, pod: Pod<'_>, named: Option<Service<'_>>, path: &mut Path) {
+fn end_at_pod(packet: &Packet, pod: Pod<'_>, named: Option<Service<'_>>, path: &mut Path) {
     let protocol = packet.protocol.as_str();
     let container = declared_by(pod, packet.port, protocol);
     path.steps
@@ -196,8 +196,8 @@ fn other_port(service: Service<'_>, pod: Pod<'_>, packet: &Packet) -> Option<u16
     let protocol = packet.protocol.as_str();
     let ports = service.ports();
     let numbers = || {
-        let of_protocol = ports.iter().filter(|port| port.protocol == protocol);
-        of_protocol.filter_map(|port| Some((port.number, pod.resolve(port.target, protocol)?)))
+        let protocol_ports = ports.iter().filter(|port| port.protocol == protocol);
+        protocol_ports.filter_map(|port| Some((port.number, pod.resolve(port.target, protocol)?)))
     };
     if numbers().any(|(_, target)| target == packet.port) {
         return None;
@@ -207,7 +207,7 @@ fn other_port(service: Service<'_>, pod: Pod<'_>, packet: &Packet) -> Option<u16
 }
 
 /// The packet goes to a node. Pods on its network, and host ports, are visible in the objects.
-fn to_node(world: &World, packet: &Packet, node: views::Node<'_>, path: &mut Path) {
+fn end_at_node(world: &World, packet: &Packet, node: views::Node<'_>, path: &mut Path) {
     let pods = world.all(Kind::Pod).map(Pod);
     let on_node = pods.filter(|pod| pod.is_active() && pod.node() == node.name);
     for pod in on_node {
@@ -268,7 +268,7 @@ fn is_endpoint(world: &World, service: Service<'_>, packet: &Packet) -> bool {
 }
 
 /// The address is an endpoint that is not a Pod of the input.
-fn to_endpoint(packet: &Packet, service: Service<'_>, path: &mut Path) {
+fn end_at_endpoint(packet: &Packet, service: Service<'_>, path: &mut Path) {
     let name = format!("{}/{}", service.namespace, service.name);
     path.steps.push(
         step(format!(
@@ -286,13 +286,13 @@ fn to_endpoint(packet: &Packet, service: Service<'_>, path: &mut Path) {
 }
 
 /// The address belongs to no object: a host outside of the cluster, or a Service that the proxy does not serve.
-fn outside(world: &World, packet: &Packet, path: &mut Path) {
+fn end_outside_cluster(world: &World, packet: &Packet, path: &mut Path) {
     if packet.destination.is_loopback() {
         path.steps.push(step("a loopback address of the client itself"));
         return finish(path, Verdict::NotAService, "the packet does not leave the client");
     }
     if let Some(owner) = world.services_at(packet.destination).next() {
-        path.steps.push(not_served(owner));
+        path.steps.push(step_without_frontend(owner));
         let port = format!("{}/{}", packet.port, packet.protocol.as_str());
         let reason = format!(
             "no proxy of the nodes serves {} port {port} of Service {}/{}",
@@ -305,7 +305,7 @@ fn outside(world: &World, packet: &Packet, path: &mut Path) {
 }
 
 /// Returns the path of a connection that begins without a packet: the client has no address of the family.
-pub(super) fn without_source(address: IpAddr, client: &str) -> Path {
+pub(super) fn path_without_source(address: IpAddr, client: &str) -> Path {
     let family = plan::Family::of(address);
     let reason = format!("{client} has no {family} address");
     Path {
@@ -322,7 +322,7 @@ pub(super) fn without_source(address: IpAddr, client: &str) -> Path {
 }
 
 /// Returns the step for an object that proxies cannot read.
-pub(super) fn unreadable(object: &ObjectName) -> Step {
+pub(super) fn unreadable_object(object: &ObjectName) -> Step {
     let mut unreadable = step("a field has an unexpected type, so proxies ignore the object");
     unreadable.object = Some(object.clone());
     unreadable

@@ -91,7 +91,7 @@ impl Selection {
 
 /// Frontend and endpoint of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attributed {
+pub struct AttributedEntry {
     /// Frontend that the client uses.
     pub frontend: Arc<FrontendName>,
     /// Endpoint; `None` if a process of this node accepts the connection and relays it.
@@ -131,8 +131,8 @@ impl Attribution {
                     port: frontend.port,
                 };
                 if let Some(address) = frontend.address.filter(|_| port.is_range) {
-                    let of_address = ranges.entry((address, port.key.protocol)).or_default();
-                    of_address.push((frontend.last_port, Arc::new(name)));
+                    let address_ranges = ranges.entry((address, port.key.protocol)).or_default();
+                    address_ranges.push((frontend.last_port, Arc::new(name)));
                     continue;
                 }
                 let key = (
@@ -179,13 +179,13 @@ impl Attribution {
     }
 
     /// Returns frontend and endpoint of an entry; `None` if the entry belongs to no selected Service.
-    pub fn attribute(&self, entry: &Entry) -> Option<Attributed> {
+    pub fn attribute(&self, entry: &Entry) -> Option<AttributedEntry> {
         let destination = entry.destination();
         let frontend = self.frontend(entry.protocol, destination)?;
         let replier = entry.reply.source;
         let is_relayed = self.settings.is_own(replier.ip()) && !self.own_endpoints.contains(&replier);
         let is_translated = replier != destination;
-        Some(Attributed {
+        Some(AttributedEntry {
             frontend: frontend.clone(),
             endpoint: Some(replier).filter(|_| is_translated && !is_relayed),
         })

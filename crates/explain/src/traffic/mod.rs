@@ -23,7 +23,7 @@ mod statistics;
 mod sums;
 mod tracker;
 
-pub use attribution::{Attributed, Attribution, FrontendKind, FrontendName, Selection};
+pub use attribution::{AttributedEntry, Attribution, FrontendKind, FrontendName, Selection};
 pub use cluster::{ClientRow, ClusterTraffic, EndpointRow, FrontendRow, NodeFlow, NodeState, ServiceRow};
 pub use entry::{Direction, Entry, Phase, State, TcpState};
 pub use names::{Names, Peer, PeerKind};

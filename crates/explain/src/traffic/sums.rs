@@ -130,7 +130,7 @@ impl Tracker {
             clients: limits.clients,
         };
         let (services, services_omitted) =
-            largest(services, limits.services, |sums| activity(&sums.statistics));
+            largest_entries(services, limits.services, |sums| activity(&sums.statistics));
         let services: Vec<ServiceTraffic> = services
             .into_iter()
             .map(|(key, sums)| service_traffic(key, sums, limits, &mut remaining))
@@ -205,7 +205,7 @@ fn bytes(statistics: &TrafficStatistics) -> u64 {
 }
 
 /// Returns the first entries of a map in an order, at most `most`, with the number of the others.
-fn largest<K: Ord + Hash, V, O: Ord>(
+fn largest_entries<K: Ord + Hash, V, O: Ord>(
     map: HashMap<K, V>,
     most: usize,
     order: impl Fn(&V) -> O,
@@ -219,6 +219,7 @@ fn largest<K: Ord + Hash, V, O: Ord>(
     (all, omitted)
 }
 
+/// Returns the row of a Service with its largest endpoints and clients.
 fn service_traffic(
     key: &ObjectKey,
     sums: ServiceStatistics<'_>,
@@ -226,13 +227,13 @@ fn service_traffic(
     remaining: &mut RemainingRows,
 ) -> ServiceTraffic {
     let endpoints_max = limits.endpoints_per_service.min(remaining.endpoints);
-    let (endpoints, endpoints_omitted) = largest(sums.endpoints, endpoints_max, activity);
+    let (endpoints, endpoints_omitted) = largest_entries(sums.endpoints, endpoints_max, activity);
     remaining.endpoints -= endpoints.len();
     let clients_max = limits.clients_per_service.min(remaining.clients);
     let (clients, clients_omitted) =
-        largest(sums.clients, clients_max, |client| activity(&client.statistics));
+        largest_entries(sums.clients, clients_max, |client| activity(&client.statistics));
     remaining.clients -= clients.len();
-    let (frontends, _) = largest(sums.frontends, FRONTENDS_MAX, activity);
+    let (frontends, _) = largest_entries(sums.frontends, FRONTENDS_MAX, activity);
     ServiceTraffic {
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
@@ -263,7 +264,7 @@ fn service_traffic(
 }
 
 fn client_traffic((address, client): (IpAddr, Client)) -> ClientTraffic {
-    let (endpoints, _) = largest(client.endpoints, CLIENT_ENDPOINTS_MAX, |connections| {
+    let (endpoints, _) = largest_entries(client.endpoints, CLIENT_ENDPOINTS_MAX, |connections| {
         Reverse(*connections)
     });
     let endpoints = endpoints.into_iter();

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use api::object::Protocol;
 
-use super::attribution::{Attributed, Attribution};
+use super::attribution::{AttributedEntry, Attribution};
 use super::entry::{Direction, Entry, Phase, State};
 use super::statistics::TrafficStatistics;
 
@@ -61,7 +61,7 @@ pub(super) enum End {
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) protocol: Protocol,
-    pub(super) attributed: Attributed,
+    pub(super) attributed: AttributedEntry,
     pub(super) client: SocketAddr,
     /// Source that the endpoint sees.
     pub(super) source: SocketAddr,
@@ -85,7 +85,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    fn new(entry: &Entry, attributed: Attributed, at: Duration) -> Self {
+    fn new(entry: &Entry, attributed: AttributedEntry, at: Duration) -> Self {
         let mut flow = Self {
             protocol: entry.protocol,
             attributed,

@@ -77,8 +77,9 @@ impl<'w> Node<'w> {
         let mut primary: Vec<IpAddr> = Vec::new();
         for kind in ["InternalIP", "ExternalIP"] {
             let addresses = list(self.0.at("/status"), "addresses").iter();
-            let of_kind = addresses.filter(|entry| text(entry, "type") == kind);
-            for address in of_kind.filter_map(|entry| text(entry, "address").parse::<IpAddr>().ok()) {
+            let addresses_of_kind = addresses.filter(|entry| text(entry, "type") == kind);
+            for address in addresses_of_kind.filter_map(|entry| text(entry, "address").parse::<IpAddr>().ok())
+            {
                 if primary.iter().all(|known| known.is_ipv4() != address.is_ipv4()) {
                     primary.push(address);
                 }

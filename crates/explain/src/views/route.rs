@@ -78,7 +78,7 @@ impl<'w> Route<'w> {
     fn of_ingress(self) -> Vec<Backend<'w>> {
         let mut backends = Vec::new();
         let namespace = self.0.namespace.as_str();
-        backends.extend(of_path(
+        backends.extend(backend_of_path(
             "spec.defaultBackend",
             namespace,
             self.0.at("/spec/defaultBackend"),
@@ -86,7 +86,7 @@ impl<'w> Route<'w> {
         for (rule_index, rule) in self.0.list("/spec/rules").iter().enumerate() {
             for (path_index, path) in list(&rule["http"], "paths").iter().enumerate() {
                 let field = format!("spec.rules[{rule_index}].http.paths[{path_index}].backend");
-                backends.extend(of_path(&field, namespace, &path["backend"]));
+                backends.extend(backend_of_path(&field, namespace, &path["backend"]));
             }
         }
         backends
@@ -120,7 +120,7 @@ impl<'w> Route<'w> {
     }
 }
 
-fn of_path<'w>(field: &str, namespace: &'w str, backend: &'w Value) -> Option<Backend<'w>> {
+fn backend_of_path<'w>(field: &str, namespace: &'w str, backend: &'w Value) -> Option<Backend<'w>> {
     let service = &backend["service"];
     Some(Backend {
         name_field: format!("{field}.service.name"),

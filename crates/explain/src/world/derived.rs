@@ -18,13 +18,13 @@ pub(super) fn slices(world: &World) -> Vec<Object> {
 fn slices_of(world: &World, service: Service<'_>) -> Vec<Object> {
     if service.has_selector() && world.has(Kind::Pod) {
         let pods = world.pods_with(&service.namespace, &service.selector());
-        return from_pods(world, service, &pods);
+        return slices_from_pods(world, service, &pods);
     }
     let endpoints = world.endpoints_of(service);
-    endpoints.map_or_else(Vec::new, |endpoints| from_endpoints(service, endpoints))
+    endpoints.map_or_else(Vec::new, |endpoints| slices_from_endpoints(service, endpoints))
 }
 
-fn from_pods(world: &World, service: Service<'_>, pods: &[Pod<'_>]) -> Vec<Object> {
+fn slices_from_pods(world: &World, service: Service<'_>, pods: &[Pod<'_>]) -> Vec<Object> {
     let endpoint = |pod: &Pod<'_>, address: IpAddr| {
         let is_ready = pod.is_ready() || service.publishes_not_ready();
         let is_terminating = pod.is_terminating();
@@ -49,7 +49,7 @@ fn from_pods(world: &World, service: Service<'_>, pods: &[Pod<'_>]) -> Vec<Objec
         Some(json!({"name": port.name, "protocol": port.protocol, "port": numbers.next()?}))
     };
     let ports: Vec<Value> = service.ports().iter().filter_map(resolve).collect();
-    by_family(service, "endpointslice-controller.k8s.io", &ports, |is_v6| {
+    slices_by_family(service, "endpointslice-controller.k8s.io", &ports, |is_v6| {
         let addresses = active.iter().flat_map(|pod| {
             let addresses = pod.ips().into_iter().filter(|address| address.is_ipv6() == is_v6);
             addresses.map(|address| endpoint(pod, address))
@@ -58,19 +58,19 @@ fn from_pods(world: &World, service: Service<'_>, pods: &[Pod<'_>]) -> Vec<Objec
     })
 }
 
-fn from_endpoints(service: Service<'_>, endpoints: Endpoints<'_>) -> Vec<Object> {
+fn slices_from_endpoints(service: Service<'_>, endpoints: Endpoints<'_>) -> Vec<Object> {
     let ports: Vec<Value> = endpoints
         .ports()
         .map(|(name, protocol, number)| json!({"name": name, "protocol": protocol, "port": number}))
         .collect();
-    by_family(
+    slices_by_family(
         service,
         "endpointslicemirroring-controller.k8s.io",
         &ports,
         |is_v6| {
             let addresses = endpoints.addresses();
-            let of_family = addresses.filter_map(|address| Some((address, address.ip()?)));
-            of_family
+            let with_addresses = addresses.filter_map(|address| Some((address, address.ip()?)));
+            with_addresses
             .filter(|(_, ip)| ip.is_ipv6() == is_v6)
             .map(|(address, ip)| {
                 json!({"addresses": [ip], "nodeName": address.node(), "conditions": {"ready": address.is_ready}})
@@ -81,7 +81,7 @@ fn from_endpoints(service: Service<'_>, endpoints: Endpoints<'_>) -> Vec<Object>
 }
 
 /// Returns a slice for each family that has endpoints.
-fn by_family(
+fn slices_by_family(
     service: Service<'_>,
     managed_by: &str,
     ports: &[Value],

@@ -1,8 +1,8 @@
 //! The objects of a cluster. With their indexes, the check of one Service reads only the objects that concern it.
 
 mod builder;
+mod cluster_facts;
 mod derived;
-mod facts;
 mod index;
 mod networks;
 mod observations;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 pub use builder::WorldBuilder;
-use facts::Facts;
+use cluster_facts::ClusterFacts;
 use index::Index;
 use networks::Networks;
 use observations::Observations;
@@ -63,7 +63,7 @@ pub struct World {
     /// Pods by the names of their nodes.
     pods_by_node: Index,
     networks: Networks,
-    facts: OnceCell<Facts>,
+    cluster_facts: OnceCell<ClusterFacts>,
     lookups: Cell<usize>,
 }
 
@@ -98,7 +98,7 @@ impl World {
             pods_by_address: Index::default(),
             pods_by_node: Index::default(),
             networks: Networks::default(),
-            facts: OnceCell::new(),
+            cluster_facts: OnceCell::new(),
             lookups: Cell::new(0),
         };
         for (position, object) in objects.iter().enumerate() {
@@ -119,10 +119,10 @@ impl World {
                 continue;
             };
             let node_port = reference.port.filter(|_| self.node_at(address).is_some());
-            let of_node = node_port
+            let node_services = node_port
                 .into_iter()
                 .flat_map(|port| self.services_at_node_port(port));
-            for service in self.services_at(address).chain(of_node) {
+            for service in self.services_at(address).chain(node_services) {
                 found.push((service.namespace.clone(), service.name.clone(), index));
             }
         }
@@ -263,8 +263,8 @@ impl World {
     }
 
     /// Returns facts of the cluster that no single object states.
-    pub(crate) fn facts(&self) -> &Facts {
-        self.facts.get_or_init(|| Facts::of(self))
+    pub(crate) fn cluster_facts(&self) -> &ClusterFacts {
+        self.cluster_facts.get_or_init(|| ClusterFacts::of(self))
     }
 
     /// Returns the names of all Nodes, sorted.

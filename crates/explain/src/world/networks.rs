@@ -16,8 +16,8 @@ const PREFIX_LENGTH_V6: u8 = 108;
 /// Networks of cluster IPs, and those of other addresses of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Networks {
-    of_services: BTreeSet<IpNet>,
-    of_hosts: BTreeSet<IpNet>,
+    service_networks: BTreeSet<IpNet>,
+    host_networks: BTreeSet<IpNet>,
 }
 
 impl Networks {
@@ -26,29 +26,32 @@ impl Networks {
         match object.kind {
             Kind::Service => {
                 let addresses = Service(object).cluster_ips().into_iter();
-                self.of_services.extend(addresses.filter_map(network));
+                self.service_networks.extend(addresses.filter_map(network));
             }
             Kind::Node => {
                 let addresses = Node(object).ips().into_iter();
-                self.of_hosts.extend(addresses.filter_map(network));
+                self.host_networks.extend(addresses.filter_map(network));
             }
             Kind::Pod => {
                 let addresses = Pod(object).ips().into_iter();
-                self.of_hosts.extend(addresses.filter_map(network));
+                self.host_networks.extend(addresses.filter_map(network));
             }
             Kind::EndpointSlice if EndpointSlice(object).is_from_selector() => {
                 let addresses = EndpointSlice(object)
                     .endpoints()
                     .filter_map(|endpoint| endpoint.ip());
-                self.of_hosts.extend(addresses.filter_map(network));
+                self.host_networks.extend(addresses.filter_map(network));
             }
             _ => {}
         }
     }
 
     /// Networks of cluster IPs without an address of a node or Pod.
-    pub(super) fn of_services_only(&self) -> Vec<IpNet> {
-        self.of_services.difference(&self.of_hosts).copied().collect()
+    pub(super) fn networks_of_services_only(&self) -> Vec<IpNet> {
+        self.service_networks
+            .difference(&self.host_networks)
+            .copied()
+            .collect()
     }
 }
 

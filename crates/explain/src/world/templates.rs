@@ -22,8 +22,8 @@ pub(super) fn pods(objects: &[Object], present: &BTreeSet<Kind>) -> Vec<Object> 
     let without_pods = workloads.filter(|workload| {
         let mut requested = Workload(workload).template_labels().peekable();
         let has_labels = requested.peek().is_some();
-        let of_namespace = labels.get(workload.namespace.as_str());
-        !has_labels || !requested.all(|pair| of_namespace.is_some_and(|labels| labels.contains(&pair)))
+        let namespace_labels = labels.get(workload.namespace.as_str());
+        !has_labels || !requested.all(|pair| namespace_labels.is_some_and(|labels| labels.contains(&pair)))
     });
     without_pods
         .filter_map(|workload| {

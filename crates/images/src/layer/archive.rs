@@ -215,6 +215,7 @@ fn is_extension(kind: EntryType) -> bool {
     )
 }
 
+/// Returns the entry of a header, with the values of extended headers before it.
 fn entry(header: &Header, preceding: PrecedingHeaders, size: u64) -> Result<Entry, EntryError> {
     let PrecedingHeaders {
         extended,

@@ -38,7 +38,7 @@ struct Counter {
 }
 
 /// Reader that counts its bytes.
-struct Counted<R> {
+struct CountingReader<R> {
     reader: R,
     counter: Rc<Counter>,
 }
@@ -89,7 +89,7 @@ impl<'a> Decompressed<'a> {
     ) -> io::Result<Self> {
         let compressed = Counter::new(algorithms.0);
         let uncompressed = Counter::new(Some(algorithms.1));
-        let counted = Counted {
+        let counted = CountingReader {
             reader: source,
             counter: Rc::clone(&compressed),
         };
@@ -154,7 +154,7 @@ impl Counter {
     }
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(buffer)?;
         self.counter.add(&buffer[..read]);

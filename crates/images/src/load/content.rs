@@ -161,6 +161,7 @@ impl Content {
         Self::of_file(file)
     }
 
+    /// Reads the members of an archive.
     fn of_file(file: File) -> Result<Self, LoadError> {
         let length = file
             .metadata()
@@ -241,19 +242,19 @@ fn section(file: &Arc<File>, members: &BTreeMap<String, Member>, name: &str) -> 
 
 /// Returns the name of a member without `./` and double slashes. `None` for names that no other member can refer to.
 fn member_name(path: &[u8]) -> Option<String> {
-    normalised(Path::new(std::str::from_utf8(path).ok()?))
+    normalized_path(Path::new(std::str::from_utf8(path).ok()?))
 }
 
 /// Returns the member that a link leads to. A symbolic link counts from its own directory.
 fn link_target(name: &str, target: &[u8], kind: EntryKind) -> Option<String> {
     let target = Path::new(std::str::from_utf8(target).ok()?);
     match (kind, Path::new(name).parent()) {
-        (EntryKind::SymbolicLink, Some(parent)) => normalised(&parent.join(target)),
-        _ => normalised(target),
+        (EntryKind::SymbolicLink, Some(parent)) => normalized_path(&parent.join(target)),
+        _ => normalized_path(target),
     }
 }
 
-fn normalised(path: &Path) -> Option<String> {
+fn normalized_path(path: &Path) -> Option<String> {
     let mut names = Vec::new();
     for component in path.components() {
         match component {

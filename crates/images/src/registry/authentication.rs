@@ -54,7 +54,7 @@ pub(super) async fn authorize(
                 stall_timeout,
             );
             let token = token.await?;
-            sensitive(host, &format!("Bearer {token}")).map(Some)
+            sensitive_header(host, &format!("Bearer {token}")).map(Some)
         }
     }
 }
@@ -123,10 +123,10 @@ async fn token(
 
 fn basic_authorization(host: &Host, credential: &RegistryCredential) -> Result<HeaderValue, PullError> {
     let pair = STANDARD.encode(format!("{}:{}", credential.username, credential.password));
-    sensitive(host, &format!("Basic {pair}"))
+    sensitive_header(host, &format!("Basic {pair}"))
 }
 
-fn sensitive(host: &Host, text: &str) -> Result<HeaderValue, PullError> {
+fn sensitive_header(host: &Host, text: &str) -> Result<HeaderValue, PullError> {
     let mut value = HeaderValue::try_from(text)
         .map_err(|_| PullError::protocol(&host.authority, "token with invalid characters"))?;
     value.set_sensitive(true);

@@ -163,7 +163,7 @@ impl RegistryCredential {
 }
 
 /// Returns the credentials for a repository, the most specific ones first.
-pub(super) fn matching(
+pub(super) fn matching_credentials(
     credentials: &[RegistryCredential],
     registry: &str,
     repository: &str,

@@ -74,7 +74,7 @@ struct File {
     server: Option<String>,
     host: IndexMap<String, HostTable>,
     #[serde(flatten)]
-    of_server: HostTable,
+    server_table: HostTable,
 }
 
 /// Settings of a host.
@@ -137,7 +137,7 @@ pub(super) fn hosts(directory: Option<&Path>, reference: &Reference) -> Result<V
         Some(server) => server.clone(),
         None => default_url(registry),
     };
-    let server = file.of_server.host(&server, &path, None)?;
+    let server = file.server_table.host(&server, &path, None)?;
     // A mirror table for the server itself replaces the server.
     if !hosts.iter().any(|host| host.base == server.base) {
         hosts.push(server);

@@ -11,7 +11,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use reqwest::header::HeaderMap;
 
 use super::Progress;
-use super::credentials::{RegistryCredential, matching};
+use super::credentials::{RegistryCredential, matching_credentials};
 use super::download::{PartialLayer, verify};
 use super::error::PullError;
 use super::hosts::hosts;
@@ -134,7 +134,7 @@ impl ImageStore {
                 Some(_) => host.authority.as_str(),
                 None => reference.registry(),
             };
-            let credentials = matching(credentials, registry, reference.repository());
+            let credentials = matching_credentials(credentials, registry, reference.repository());
             Session::new(host, reference, credentials, settings.stall_timeout)
         });
         sessions.collect()

@@ -223,6 +223,7 @@ impl Pools {
         self.by_holder.insert(Arc::clone(holder), addresses);
     }
 
+    /// Chooses addresses: the requested ones, or else one of each family, from one pool if possible.
     fn choose(&self, request: &Request<'_>, before: &[IpAddr]) -> Result<Vec<IpAddr>, AssignError> {
         if self.pools.is_empty() {
             return Err(AssignError::NoPools);
@@ -349,7 +350,7 @@ impl Pools {
             .filter(|name| request.pool.is_some() || self.pools.is_automatic(name))
             .collect();
         if open.is_empty() {
-            return Err(AssignError::NotAutomatic(family, joined(&having)));
+            return Err(AssignError::NotAutomatic(family, join_names(&having)));
         }
         let shared = request.sharing.key().and_then(|key| self.by_key.get(key));
         let shared = shared.into_iter().flatten().copied().find(|address| {
@@ -361,7 +362,7 @@ impl Pools {
         });
         shared
             .or_else(|| open.iter().find_map(|name| self.pools.first_free(name, family)))
-            .ok_or_else(|| AssignError::Exhausted(family, joined(&open)))
+            .ok_or_else(|| AssignError::Exhausted(family, join_names(&open)))
     }
 
     /// Returns the pools that can satisfy the request, best first.
@@ -384,7 +385,7 @@ impl Pools {
     }
 }
 
-fn joined(names: &[&Arc<str>]) -> String {
+fn join_names(names: &[&Arc<str>]) -> String {
     let names: Vec<&str> = names.iter().map(|name| &***name).collect();
     names.join(", ")
 }

@@ -99,12 +99,12 @@ impl PoolSet {
     /// range of the family.
     pub(super) fn usage(&self, name: &str, family: Family) -> Option<(u64, u64)> {
         let entry = self.entries.get(name)?;
-        let of_family = entry
+        let family_blocks = entry
             .blocks
             .iter()
             .filter(|block| Family::of(*block.range.start()) == family);
         let (mut total, mut taken, mut is_there) = (0u64, 0u64, false);
-        for block in of_family {
+        for block in family_blocks {
             is_there = true;
             let kept_back = if entry.pool.avoids_edges { block.edges() } else { 0 };
             total = total.saturating_add(block.size - kept_back);

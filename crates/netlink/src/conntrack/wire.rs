@@ -80,9 +80,9 @@ pub(super) fn write_list(
         write_ip(request, destination, V4_DESTINATION, V6_DESTINATION);
         request.end(ip);
     }
-    let of_protocol = request.nest(TUPLE_PROTOCOL);
+    let protocol_nest = request.nest(TUPLE_PROTOCOL);
     request.attribute(PROTOCOL_NUMBER, &[protocol]);
-    request.end(of_protocol);
+    request.end(protocol_nest);
     request.end(tuple);
     let filter = request.nest(FILTER);
     let compared = match destination {
@@ -145,12 +145,12 @@ pub(super) fn write_direction(request: &mut Writer, kind: u16, protocol: u8, dir
         write_ip(request, address.ip(), v4, v6);
     }
     request.end(ip);
-    let of_protocol = request.nest(TUPLE_PROTOCOL);
+    let protocol_nest = request.nest(TUPLE_PROTOCOL);
     request
         .attribute(PROTOCOL_NUMBER, &[protocol])
         .attribute(SOURCE_PORT, &direction.source.port().to_be_bytes())
         .attribute(DESTINATION_PORT, &direction.destination.port().to_be_bytes());
-    request.end(of_protocol);
+    request.end(protocol_nest);
     request.end(tuple);
 }
 
@@ -199,8 +199,8 @@ pub(super) fn read(message: &Message<'_>) -> Option<Flow> {
 }
 
 fn read_tcp_state(of_protocol: &Attribute<'_>) -> Option<TcpState> {
-    let of_tcp = of_protocol.nested().find(|part| part.kind == STATE_OF_TCP)?;
-    let state = of_tcp.nested().find(|part| part.kind == TCP_STATE)?;
+    let tcp_part = of_protocol.nested().find(|part| part.kind == STATE_OF_TCP)?;
+    let state = tcp_part.nested().find(|part| part.kind == TCP_STATE)?;
     TcpState::of_number(state.u8()?)
 }
 

@@ -168,7 +168,7 @@ pub(super) fn write_timeouts(writer: &mut Writer, timeouts: Timeouts) {
 pub(super) fn read_server(message: &Message<'_>) -> Option<VirtualServer> {
     let (mut family, mut protocol, mut address, mut port) = (None, None, None, None);
     let (mut scheduler, mut flags, mut timeout) = (String::new(), 0, 0);
-    for attribute in nested(message, SERVICE)? {
+    for attribute in nested_attributes(message, SERVICE)? {
         match attribute.kind {
             SERVER_FAMILY => family = read_u16(attribute.value),
             SERVER_PROTOCOL => protocol = read_u16(attribute.value),
@@ -196,7 +196,7 @@ pub(super) fn read_server(message: &Message<'_>) -> Option<VirtualServer> {
 pub(super) fn read_destination(message: &Message<'_>, server: ServerId) -> Option<Destination> {
     let (mut family, mut address, mut port) = (family_of(server.address), None, None);
     let (mut method, mut weight, mut active, mut inactive) = (0, 0, 0, 0);
-    for attribute in nested(message, DESTINATION)? {
+    for attribute in nested_attributes(message, DESTINATION)? {
         match attribute.kind {
             TO_FAMILY => family = read_u16(attribute.value)?,
             TO_ADDRESS => address = Some(attribute.value),
@@ -217,7 +217,7 @@ pub(super) fn read_destination(message: &Message<'_>, server: ServerId) -> Optio
     })
 }
 
-fn nested<'a>(message: &Message<'a>, kind: u16) -> Option<Attributes<'a>> {
+fn nested_attributes<'a>(message: &Message<'a>, kind: u16) -> Option<Attributes<'a>> {
     let mut attributes = message.attributes(GENERIC_BYTES);
     let found = attributes.find(|attribute| attribute.kind == kind)?;
     Some(found.nested())

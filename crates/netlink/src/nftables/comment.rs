@@ -16,7 +16,7 @@ pub(super) enum Owner {
 
 /// Appends a comment to user data. A longer comment is cut.
 pub(super) fn append(user_data: &mut Vec<u8>, owner: Owner, comment: &str) {
-    let comment = truncated(comment);
+    let comment = truncate_to_limit(comment);
     if !comment.is_empty() {
         user_data.extend_from_slice(&[owner as u8, comment.len() as u8 + 1]);
         user_data.extend_from_slice(comment.as_bytes());
@@ -37,7 +37,7 @@ pub(super) fn read(mut user_data: &[u8], owner: Owner) -> Option<&str> {
 }
 
 /// Returns the longest prefix that fits.
-fn truncated(comment: &str) -> &str {
+fn truncate_to_limit(comment: &str) -> &str {
     let end = (0..=comment.len().min(BYTES_MAX))
         .rev()
         .find(|&end| comment.is_char_boundary(end));

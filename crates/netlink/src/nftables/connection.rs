@@ -175,7 +175,7 @@ impl Nftables {
     /// A [`ReadError`] if the dump fails.
     pub fn chains(&mut self, table: &str) -> Result<Vec<Chain>, ReadError> {
         let chains = self.dump("list chains", wire::GETCHAIN, |_| {}, Chain::decode)?;
-        Ok(of_table(table, chains))
+        Ok(items_of_table(table, chains))
     }
 
     /// Returns the names of all chains in the tables of a family, including those of other programs.
@@ -221,7 +221,7 @@ impl Nftables {
             writer.text(wire::SET_TABLE, table);
         };
         let sets = self.dump("list sets", wire::GETSET, filter, Set::decode)?;
-        Ok(of_table(table, sets))
+        Ok(items_of_table(table, sets))
     }
 
     /// Returns the elements of a set, converted by `read`.
@@ -404,7 +404,7 @@ fn permission(error: io::Error) -> CommitError {
     }
 }
 
-fn of_table<T>(table: &str, found: Vec<(String, T)>) -> Vec<T> {
+fn items_of_table<T>(table: &str, found: Vec<(String, T)>) -> Vec<T> {
     let own = found.into_iter().filter(|(of, _)| of == table);
     own.map(|(_, item)| item).collect()
 }

@@ -54,7 +54,7 @@ pub enum CommitError {
     #[error("nftables: the ruleset was changed concurrently")]
     Changed,
     /// The kernel refused messages. The batch may succeed without them.
-    #[error("nftables: {} of the batch's messages refused, first: {}", refusals.len(), first(refusals))]
+    #[error("nftables: {} of the batch's messages refused, first: {}", refusals.len(), first_refusal(refusals))]
     Refused {
         /// All refused messages in the order of the batch; never empty.
         refusals: Vec<Refusal>,
@@ -102,6 +102,6 @@ impl CommitError {
     }
 }
 
-fn first(refusals: &[Refusal]) -> String {
+fn first_refusal(refusals: &[Refusal]) -> String {
     refusals.first().map(Refusal::to_string).unwrap_or_default()
 }

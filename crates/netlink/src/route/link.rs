@@ -289,9 +289,9 @@ fn encapsulation_port(kind: &str, info_data: &[u8]) -> Option<u16> {
 
 /// Returns the hairpin mode in the `IFLA_LINKINFO` of a port of a bridge; `None` for other links.
 fn hairpin_mode(link_info: &[u8]) -> Option<bool> {
-    let of_kind = |kind: u16| attributes(link_info).find(|inner| inner.kind == kind);
-    let is_bridge_port = text(of_kind(libc::IFLA_INFO_SLAVE_KIND)?.value) == "bridge";
-    let port = of_kind(libc::IFLA_INFO_SLAVE_DATA).filter(|_| is_bridge_port)?;
+    let attribute_of_kind = |kind: u16| attributes(link_info).find(|inner| inner.kind == kind);
+    let is_bridge_port = text(attribute_of_kind(libc::IFLA_INFO_SLAVE_KIND)?.value) == "bridge";
+    let port = attribute_of_kind(libc::IFLA_INFO_SLAVE_DATA).filter(|_| is_bridge_port)?;
     let mode = attributes(port.value).find(|inner| inner.kind == IFLA_BRPORT_MODE)?;
     mode.u8().map(|mode| mode != 0)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use client::election;
 use client::{Client, ClientError, Config};
 use controllers::Environment;
-use controllers::certificates::{Authority, Reserved};
+use controllers::certificates::{Authority, ReservedNames};
 use store::Store;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -83,7 +83,7 @@ impl ControlPlane {
         )?;
         let kubeconfig = self.admin_kubeconfig.clone();
         let is_merged = self.has_merged_kubeconfig && merge_kubeconfig(&kubeconfig);
-        let reserved = Reserved::new(server.serving_names(), &self.cluster.cluster_domain);
+        let reserved = ReservedNames::new(server.serving_names(), &self.cluster.cluster_domain);
         let node_name = agent.node_name.clone();
         let (request_shutdown, shutdown) = watch::channel(false);
         let mut supervisor = Supervisor::new(Arc::clone(&status), shutdown);
@@ -132,8 +132,8 @@ impl ControlPlane {
         Ok(store)
     }
 
-    /// Creates the objects that must exist before the components start: the Node with its Pod CIDRs and taints, before
-    /// its agent registers it, and the settings of load balancing, before the assigner decides about addresses.
+    /// Creates the objects that must exist before the components start. The Node needs its Pod CIDRs and taints before
+    /// its agent registers it. The assigner needs the settings of load balancing before it decides about addresses.
     async fn prepare_cluster(&self, administrator: &Client) -> Result<(), CommandError> {
         let agent = &self.node.agent;
         let pools = async {
@@ -183,7 +183,7 @@ impl ControlPlane {
         supervisor: &mut Supervisor,
         credentials: Credentials,
         pki_directory: &Path,
-        reserved: Reserved,
+        reserved: ReservedNames,
     ) -> Result<OtherComponents, CommandError> {
         let file = |name: &str| pki_directory.join(name);
         let authority = Authority::open(&file("ca.crt"), &file("ca.key"), self.signing_duration)?
@@ -242,7 +242,7 @@ fn start_controllers(
     let shutdown = supervisor.shutdown();
     supervisor.spawn("controllers", move || {
         let (client, options) = (client.clone(), options.clone());
-        let shutdown = Box::pin(shutdown::requested(shutdown.clone()));
+        let shutdown = Box::pin(shutdown::wait_for_request(shutdown.clone()));
         async move {
             let election = is_shared.then(|| election_settings("portolan-controllers"));
             let work = |client, shutdown: Shutdown| {
@@ -259,7 +259,7 @@ fn start_assigner(supervisor: &mut Supervisor, client: Client, options: balancer
     let shutdown = supervisor.shutdown();
     supervisor.spawn("balancer", move || {
         let (client, options) = (client.clone(), options.clone());
-        let shutdown = Box::pin(shutdown::requested(shutdown.clone()));
+        let shutdown = Box::pin(shutdown::wait_for_request(shutdown.clone()));
         async move {
             let election = is_shared.then(|| election_settings("portolan-balancer"));
             let work = |client, shutdown: Shutdown| balancer::run(client, options.clone(), shutdown);

@@ -110,7 +110,7 @@ pub(crate) fn default_file() -> Option<PathBuf> {
 /// `keeps_current`.
 fn merge_file(from: &Path, into: &Path, name: &str, keeps_current: bool) -> Result<(), MergeError> {
     let source = read(from)?.unwrap_or_default();
-    change(into, |existing| {
+    change_locked_file(into, |existing| {
         let mut merged = merge(existing, &source, name)?;
         if !keeps_current {
             merged["current-context"] = name.into();
@@ -129,7 +129,7 @@ pub(crate) fn remove_from_file(file: &Path, name: &str) -> Result<bool, MergeErr
         return Ok(false);
     }
     let mut was_removed = false;
-    change(file, |mut existing| {
+    change_locked_file(file, |mut existing| {
         was_removed = remove(&mut existing, name);
         Ok(existing)
     })?;
@@ -229,7 +229,10 @@ fn read(path: &Path) -> Result<Option<Value>, MergeError> {
 }
 
 /// Reads, changes and writes a file while it is locked in the way of kubectl.
-fn change(path: &Path, change: impl FnOnce(Value) -> Result<Value, MergeError>) -> Result<(), MergeError> {
+fn change_locked_file(
+    path: &Path,
+    change: impl FnOnce(Value) -> Result<Value, MergeError>,
+) -> Result<(), MergeError> {
     // Writing replaces the file. The path is resolved first, so that a symbolic link is not replaced.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if let Some(directory) = path.parent() {
@@ -239,7 +242,7 @@ fn change(path: &Path, change: impl FnOnce(Value) -> Result<Value, MergeError>) 
     let owner = fs::metadata(&path)
         .ok()
         .map(|metadata| (metadata.uid(), metadata.gid()));
-    let changed = change(read(&path)?.unwrap_or_default())?;
+    let changed = change_locked_file(read(&path)?.unwrap_or_default())?;
     let text = serde_saphyr::to_string(&changed).map_err(|error| MergeError::Invalid {
         path: path.clone(),
         reason: error.to_string(),

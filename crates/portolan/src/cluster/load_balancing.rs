@@ -187,7 +187,7 @@ fn start_announcer(
     let (metrics, shutdown) = (Arc::clone(metrics), supervisor.shutdown());
     supervisor.spawn("announcer", move || {
         let (client, settings, metrics) = (client.clone(), settings.clone(), Arc::clone(&metrics));
-        let shutdown = shutdown::requested(shutdown.clone());
+        let shutdown = shutdown::wait_for_request(shutdown.clone());
         async move { Ok(announcer::run(client, settings, metrics, shutdown).await?) }
     });
 }
@@ -201,7 +201,7 @@ fn start_speaker(
     let (metrics, shutdown) = (Arc::clone(metrics), supervisor.shutdown());
     supervisor.spawn("speaker", move || {
         let (client, settings, metrics) = (client.clone(), settings.clone(), Arc::clone(&metrics));
-        let shutdown = shutdown::requested(shutdown.clone());
+        let shutdown = shutdown::wait_for_request(shutdown.clone());
         async move { Ok(speaker::run(client, settings, metrics, shutdown).await?) }
     });
 }
@@ -210,7 +210,7 @@ fn start_edge(supervisor: &mut Supervisor, client: Client, settings: serving::Se
     let shutdown = supervisor.shutdown();
     supervisor.spawn("edge", move || {
         let (client, settings) = (client.clone(), settings.clone());
-        let shutdown = shutdown::requested(shutdown.clone());
+        let shutdown = shutdown::wait_for_request(shutdown.clone());
         async move { Ok(serving::run(client, settings, shutdown).await?) }
     });
 }

@@ -251,7 +251,7 @@ fn start_dns(supervisor: &mut Supervisor, client: Client, config: dns::Config) {
     let shutdown = supervisor.shutdown();
     supervisor.spawn("dns", move || {
         let (config, client) = (config.clone(), client.clone());
-        let shutdown = shutdown::requested(shutdown.clone());
+        let shutdown = shutdown::wait_for_request(shutdown.clone());
         async move { Ok(dns::run(config, Some(client), shutdown).await?) }
     });
 }
@@ -260,7 +260,7 @@ fn start_routes(supervisor: &mut Supervisor, client: Client, settings: routes::S
     let shutdown = supervisor.shutdown();
     supervisor.spawn("routes", move || {
         let (settings, client) = (settings.clone(), client.clone());
-        let shutdown = shutdown::requested(shutdown.clone());
+        let shutdown = shutdown::wait_for_request(shutdown.clone());
         async move { Ok(routes::run(client, settings, shutdown).await?) }
     });
 }
@@ -269,7 +269,7 @@ fn start_agent(supervisor: &mut Supervisor, client: Client, settings: agent::Set
     let shutdown = supervisor.shutdown();
     supervisor.spawn("agent", move || {
         let (settings, client) = (settings.clone(), client.clone());
-        let shutdown = shutdown::requested(shutdown.clone());
+        let shutdown = shutdown::wait_for_request(shutdown.clone());
         async move { Ok(agent::run(client, settings, shutdown).await?) }
     });
 }

@@ -58,7 +58,7 @@ impl NodeProxy {
         }
         supervisor.spawn("proxy", move || {
             let (node, client, plan) = (self.clone(), client.clone(), plan.clone());
-            let shutdown = shutdown::requested(shutdown.clone());
+            let shutdown = shutdown::wait_for_request(shutdown.clone());
             async move {
                 match node.mode {
                     Mode::Nftables => serve(node.config, client, open_nftables()?, &plan, shutdown).await,

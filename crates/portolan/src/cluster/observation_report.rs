@@ -77,8 +77,8 @@ impl NodeObserver {
     async fn objects(&self) -> Result<(WorldBuilder, Option<f64>), ClientError> {
         let offset = clock_offset(&self.proxy).await?;
         let (mut builder, _) = self.plan_objects().await?;
-        let of_node = format!("spec.nodeName={}", self.node_name);
-        if let Some(pages) = list(&self.agent, &Kind::Pod.collection(), &of_node).await? {
+        let node_selector = format!("spec.nodeName={}", self.node_name);
+        if let Some(pages) = list(&self.agent, &Kind::Pod.collection(), &node_selector).await? {
             builder.mark_present(Kind::Pod);
             pages.into_iter().for_each(|page| builder.add(page));
         }

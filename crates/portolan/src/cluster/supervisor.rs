@@ -68,7 +68,7 @@ impl Supervisor {
 
     /// Starts a task that is not restarted and not reported. It ends at shutdown.
     pub(crate) fn spawn_unsupervised(&mut self, task: impl Future<Output = ()> + Send + 'static) {
-        let shutdown = crate::shutdown::requested(self.shutdown.clone());
+        let shutdown = crate::shutdown::wait_for_request(self.shutdown.clone());
         self.tasks.spawn(async move {
             tokio::select! {
                 () = task => {}

@@ -15,7 +15,7 @@ use crate::cluster::observation_report::NodeObserver;
 use crate::error::{CommandError, FileError};
 use crate::flags::client::ClientFlags;
 use crate::flags::pods::PodFlags;
-use crate::flags::values::{AGENT_PORT, host_name, node_name};
+use crate::flags::values::{AGENT_PORT, hostname, node_name};
 use crate::{runtime, shutdown};
 
 /// Default duration of a Node's Lease (upstream's).
@@ -92,7 +92,7 @@ impl ServingFlags {
 pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     // Reported before the first file of root.
     agent::check_capabilities()?;
-    let node_name = flags.node_name.unwrap_or_else(host_name);
+    let node_name = flags.node_name.unwrap_or_else(hostname);
     let image_directory = flags
         .image_dir
         .unwrap_or_else(|| flags.state_dir.with_file_name("images"));

@@ -12,7 +12,7 @@ use crate::error::CommandError;
 use crate::flags::access::AccessFlags;
 use crate::flags::services::ServiceFlags;
 use crate::flags::storage::EngineFlags;
-use crate::flags::values::{DATA_DIRECTORY, host_name, listen_address};
+use crate::flags::values::{DATA_DIRECTORY, hostname, listen_address};
 use crate::{runtime, shutdown};
 
 /// Time for pending requests at shutdown.
@@ -66,7 +66,7 @@ pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     }
     let config = apiserver::Config {
         listen: flags.listen,
-        node_name: host_name(),
+        node_name: hostname(),
         advertise_address: flags.advertise_address,
         kubernetes_service: flags.services.kubernetes_service(),
         service_cidrs: flags.services.service_cluster_ip_range.clone(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use client::Client;
-use controllers::certificates::{Authority, Reserved};
+use controllers::certificates::{Authority, ReservedNames};
 use controllers::{Environment, Metrics, Options, Selection, node_ipam, serve_status};
 use ipnet::IpNet;
 use tokio::sync::watch;
@@ -163,13 +163,13 @@ pub(crate) struct SigningFlags {
 
 impl SigningFlags {
     /// Returns the names and addresses that no node certificate may contain. `servers` are the URLs of the API servers.
-    fn reserved<'s>(&self, servers: impl IntoIterator<Item = &'s str>) -> Reserved {
+    fn reserved<'s>(&self, servers: impl IntoIterator<Item = &'s str>) -> ReservedNames {
         let hosts = servers.into_iter().filter_map(|url| {
             let authority = url.parse::<http::Uri>().ok()?.into_parts().authority?;
             Some(authority.host().trim_matches(['[', ']']).to_owned())
         });
         let names: Vec<String> = hosts.chain(self.api_server_names.iter().cloned()).collect();
-        Reserved::new(&names, &self.cluster_domain)
+        ReservedNames::new(&names, &self.cluster_domain)
     }
 
     fn authority(&self) -> Result<Option<Arc<Authority>>, CommandError> {

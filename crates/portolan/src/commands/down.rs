@@ -181,6 +181,7 @@ impl Removal {
         Ok(())
     }
 
+    /// Removes rules, links, routes and addresses of all components from the host.
     fn remove_network(&mut self) {
         // kube-proxy's rules belong to another cluster.
         let rules = proxy::remove_leftovers(None, LeftoverScope::OwnModes);

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 
 use agent::containers::environment::{
-    Capacity, PodFacts, Sources, Variables, container_variables, referenced, service_variables,
+    Capacity, PodFacts, Sources, Variables, container_variables, referenced_sources, service_variables,
     visible_services,
 };
 use agent::object::quantity::Quantity;
@@ -66,9 +66,9 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
                 continue;
             }
             let sources = sources(&client, &pod, container).await?;
-            let (present, newer) = by_age(&services.items, started_at(&object, &container.name));
+            let (present, newer) = split_by_age(&services.items, started_at(&object, &container.name));
             text.push_str(&environment(&pod, container, &facts, &present, &sources)?);
-            text.push_str(&omitted(&pod, &newer));
+            text.push_str(&omission_line(&pod, &newer));
         }
         Ok::<_, CommandError>(text)
     })?;
@@ -99,7 +99,7 @@ fn started_at(pod: &Value, container: &str) -> Option<Timestamp> {
 
 /// Divides Services into those that existed at the start of a container and newer ones, whose variables it lacks
 /// (ENV-11). All exist if it has not started.
-fn by_age(services: &[Service], started: Option<Timestamp>) -> (Vec<Service>, Vec<Service>) {
+fn split_by_age(services: &[Service], started: Option<Timestamp>) -> (Vec<Service>, Vec<Service>) {
     let existed = |service: &Service| {
         let created = service.metadata.creation_timestamp.as_deref();
         let created = created.and_then(|time| time.parse::<Timestamp>().ok());
@@ -111,7 +111,7 @@ fn by_age(services: &[Service], started: Option<Timestamp>) -> (Vec<Service>, Ve
 }
 
 /// Returns the line about Services whose variables the container lacks.
-fn omitted(pod: &Pod, newer: &[Service]) -> String {
+fn omission_line(pod: &Pod, newer: &[Service]) -> String {
     let links = pod.spec.enable_service_links.unwrap_or(true);
     let visible = visible_services(newer, &pod.metadata.namespace, links);
     let names = visible.iter().map(|service| {
@@ -163,7 +163,7 @@ struct List {
 /// cause an error later.
 async fn sources(client: &Client, pod: &Pod, container: &Container) -> Result<Sources, CommandError> {
     let mut sources = Sources::new();
-    for (kind, name) in referenced(container) {
+    for (kind, name) in referenced_sources(container) {
         match read_variables(client, &pod.metadata.namespace, kind, name).await {
             Ok(variables) => {
                 sources.insert((kind, name.to_owned()), variables);

@@ -324,7 +324,7 @@ fn start_renewal(
     let shutdown = supervisor.shutdown();
     supervisor.spawn("certificates", move || {
         let renewal = keep_renewed(client.clone(), directory.clone(), requests.clone());
-        let shutdown = shutdown::requested(shutdown.clone());
+        let shutdown = shutdown::wait_for_request(shutdown.clone());
         async move {
             tokio::select! {
                 () = renewal => {}

@@ -227,13 +227,13 @@ fn render_unit(
     flags: &[String],
     flags_file: Option<&Path>,
 ) -> Result<String, UnitError> {
-    let words = [absolute(program)?, subcommand]
+    let words = [absolute_path(program)?, subcommand]
         .into_iter()
         .chain(flags.iter().map(String::as_str));
     let mut command: Vec<String> = words.map(quote).collect();
     let mut environment = String::new();
     if let Some(file) = flags_file {
-        environment = format!("EnvironmentFile=-{}\n", absolute(file)?.replace('%', "%%"));
+        environment = format!("EnvironmentFile=-{}\n", absolute_path(file)?.replace('%', "%%"));
         command.push(format!("${FLAGS_VARIABLE}"));
     }
     Ok(format!(
@@ -258,7 +258,7 @@ fn render_unit(
 }
 
 /// Returns a path for the unit.
-fn absolute(path: &Path) -> Result<&str, UnitError> {
+fn absolute_path(path: &Path) -> Result<&str, UnitError> {
     path.to_str()
         .filter(|_| path.is_absolute())
         .ok_or_else(|| UnitError::UnitPath(path.to_owned()))

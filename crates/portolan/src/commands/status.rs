@@ -91,13 +91,13 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
             let is_text = flags.output == Format::Text;
             let mut document = document(&status, &cluster);
             if cluster.api.is_ok() && !is_text {
-                document["findings"] = findings_value(&runtime.block_on(examined(&status)));
+                document["findings"] = findings_value(&runtime.block_on(count_findings(&status)));
             }
             flags
                 .output
                 .print(&document, || table(&status, &cluster, now_seconds()));
             if cluster.api.is_ok() && is_text {
-                output::print(&findings_text(&runtime.block_on(examined(&status))));
+                output::print(&findings_text(&runtime.block_on(count_findings(&status))));
             }
             return Ok(if is_healthy {
                 ExitCode::SUCCESS
@@ -176,7 +176,7 @@ async fn check_readyz(client: &Client) -> Result<(), CommandError> {
 
 /// Counts the findings of `portolan doctor`. They do not change the exit code: a component can be healthy while a
 /// Service has no endpoints.
-async fn examined(status: &ProcessStatus) -> Result<Counts, CommandError> {
+async fn count_findings(status: &ProcessStatus) -> Result<Counts, CommandError> {
     let counted = tokio::time::timeout(EXAMINATION_TIMEOUT, async {
         let client = Client::new(Config::from_kubeconfig(&status.kubeconfig)?)?;
         doctor::count(&client).await

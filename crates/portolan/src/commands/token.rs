@@ -280,14 +280,14 @@ async fn list(flags: &ServerFlags) -> Result<(), CommandError> {
     for secret in response["items"].as_array().into_iter().flatten() {
         // Items of a list have no kind, but they have the type of the Secret.
         if let Some(token) = Stored::of(secret) {
-            text.push_str(&line(&token, now));
+            text.push_str(&token_line(&token, now));
         }
     }
     output::print(&text);
     Ok(())
 }
 
-fn line(token: &Stored<'_>, now: Timestamp) -> String {
+fn token_line(token: &Stored<'_>, now: Timestamp) -> String {
     let (left, end) = match token.seconds_left(now) {
         _ if token.is_expired(now) => ("expired".to_owned(), token.get("expiration")),
         Some(seconds) => (

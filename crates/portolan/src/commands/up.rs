@@ -122,6 +122,7 @@ pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
 }
 
 impl Flags {
+    /// Returns the settings of the control plane from the flags.
     fn control_plane(&self) -> Result<ControlPlane, CommandError> {
         let cluster = self.cluster_settings()?;
         let admin_kubeconfig = self

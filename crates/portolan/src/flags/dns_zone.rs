@@ -145,14 +145,14 @@ impl DnsZoneFlags {
         let domain = domain("--cluster-domain", &self.cluster_domain)?;
         let mut config = dns::Config::new(listen, domain);
         if let Some(text) = &self.clusterset_domain {
-            let of_set = self::domain("--clusterset-domain", text)?;
-            if of_set.is_within(&domain) || domain.is_within(&of_set) {
+            let clusterset_domain = self::domain("--clusterset-domain", text)?;
+            if clusterset_domain.is_within(&domain) || domain.is_within(&clusterset_domain) {
                 return Err(UsageError(format!(
                     "expected zones that do not overlap, found --clusterset-domain {text:?} and --cluster-domain {:?}; use for example clusterset.local",
                     self.cluster_domain
                 )));
             }
-            config.clusterset_domain = Some(of_set);
+            config.clusterset_domain = Some(clusterset_domain);
         }
         config.upstreams = match &self.forward {
             None => dns::Upstreams::ResolvConf(RESOLV_CONF.into()),
@@ -163,7 +163,7 @@ impl DnsZoneFlags {
         config.stubs = self
             .stub
             .iter()
-            .map(|text| stub(text))
+            .map(|text| stub_zone(text))
             .collect::<Result<_, _>>()?;
         config.ttl_seconds = self.ttl;
         config.pods = match self.pods {
@@ -214,7 +214,7 @@ fn concurrent_queries(text: &str) -> Result<usize, InvalidValue> {
 }
 
 /// Parses a zone with its resolvers.
-fn stub(text: &str) -> Result<StubZone, UsageError> {
+fn stub_zone(text: &str) -> Result<StubZone, UsageError> {
     let invalid = || {
         UsageError(format!(
             "--stub {text:?} is not ZONE=ADDRESS[:PORT],…; an example is corp.example=192.0.2.53"

@@ -8,7 +8,7 @@ use clap::Args;
 use edge::Shares;
 use edge::log::{Destinations, DirectoryLimits, S3};
 
-use super::values::host_name;
+use super::values::hostname;
 
 /// Limits of a quota in MiB. A log file has up to 8 MiB and one line; 16 TiB exceed any host.
 const LOG_QUOTA_MIB: RangeInclusive<u64> = 16..=16_777_216;
@@ -85,7 +85,7 @@ impl AccessLogFlags {
                 free_percent_min: self.edge_access_log_min_free,
             },
             s3,
-            host: host_name(),
+            host: hostname(),
         }
     }
 

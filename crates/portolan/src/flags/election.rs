@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 use client::election::{Settings, SettingsError};
 
-use super::values::{duration, host_name};
+use super::values::{duration, hostname};
 
 /// Flags of leader election, with upstream's names and defaults.
 #[derive(Clone, Debug, Args)]
@@ -60,5 +60,5 @@ impl ElectionFlags {
 
 /// Returns an identity for an election. A restarted process is another candidate, because it has lost its state.
 pub(crate) fn candidate_identity() -> String {
-    format!("{}_{}", host_name(), uuid::Uuid::new_v4())
+    format!("{}_{}", hostname(), uuid::Uuid::new_v4())
 }

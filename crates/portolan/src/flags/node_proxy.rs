@@ -13,7 +13,7 @@ use proxy::configuration::{
 };
 
 use super::ipvs::{self, IpvsFlags};
-use super::values::{cidr, host_name, node_name as parse_node_name};
+use super::values::{cidr, hostname, node_name as parse_node_name};
 use crate::error::UsageError;
 
 /// Flags of the proxy of a node.
@@ -88,10 +88,7 @@ pub(crate) struct NodeProxyFlags {
 impl NodeProxyFlags {
     /// Returns the name of this Node.
     pub(crate) fn node_name(&self) -> String {
-        node_name(
-            self.hostname_override.as_deref().unwrap_or_default(),
-            &host_name(),
-        )
+        node_name(self.hostname_override.as_deref().unwrap_or_default(), &hostname())
     }
 
     /// Returns the name of this Node.
@@ -159,7 +156,7 @@ impl NodeProxyFlags {
         let mut configuration = KubeProxyConfiguration::default();
         self.write(&mut configuration);
         configuration.set_default_ports();
-        let (mode, config) = validated(&configuration)?;
+        let (mode, config) = mode_and_config(&configuration)?;
         warn_of_gates(&self.feature_gates.without_effect_on_hosts());
         let config = proxy::Config {
             // The limit of connections stays that of the kernel: other programs of the host share it.
@@ -237,8 +234,10 @@ fn modes() -> PossibleValuesParser {
 /// # Errors
 ///
 /// [`UsageError`] for the first invalid field.
-pub(crate) fn validated(configuration: &KubeProxyConfiguration) -> Result<(Mode, proxy::Config), UsageError> {
-    validate(configuration, &host_name()).map_err(|error| UsageError(error.to_string()))
+pub(crate) fn mode_and_config(
+    configuration: &KubeProxyConfiguration,
+) -> Result<(Mode, proxy::Config), UsageError> {
+    validate(configuration, &hostname()).map_err(|error| UsageError(error.to_string()))
 }
 
 /// Logs feature gates that have no effect.

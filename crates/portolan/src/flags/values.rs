@@ -147,7 +147,7 @@ pub(crate) fn one_per_family(cidrs: &[IpNet], flag: &str) -> Result<(), UsageErr
 }
 
 /// Returns the name of this host, in lower case as Node names are (KPF-09).
-pub(crate) fn host_name() -> String {
+pub(crate) fn hostname() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()

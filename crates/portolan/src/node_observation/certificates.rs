@@ -61,7 +61,7 @@ pub(super) fn read(processes: &[Process], own: u64) -> (Vec<Certificate>, bool) 
         for file in files {
             match read_bounded(&file) {
                 Ok(text) if seen.insert(file.clone()) => {
-                    certificates.extend(of_text(&file, &text, &read_bounded));
+                    certificates.extend(certificates_of_text(&file, &text, &read_bounded));
                 }
                 Ok(_) => {}
                 Err(error) => is_denied |= error.kind() == io::ErrorKind::PermissionDenied,
@@ -74,7 +74,9 @@ pub(super) fn read(processes: &[Process], own: u64) -> (Vec<Certificate>, bool) 
             read_to_limit(process.open(text)?)
         };
         match read(&path) {
-            Ok(text) if seen.insert(path.clone()) => certificates.extend(of_text(&path, &text, &read)),
+            Ok(text) if seen.insert(path.clone()) => {
+                certificates.extend(certificates_of_text(&path, &text, &read))
+            }
             Ok(_) => {}
             Err(error) => is_denied |= error.kind() == io::ErrorKind::PermissionDenied,
         }
@@ -85,11 +87,14 @@ pub(super) fn read(processes: &[Process], own: u64) -> (Vec<Certificate>, bool) 
 
 /// Returns the directories of Portolan's certificates.
 fn portolan_directories(processes: &[&Process]) -> Vec<PathBuf> {
-    let of_processes = processes
+    let process_directories = processes
         .iter()
         .filter(|process| process.file_name() == "portolan")
         .filter_map(|process| process.flag("data-dir"));
-    let data: BTreeSet<&str> = of_processes.take(NAMED_MAX).chain([DATA_DIRECTORY]).collect();
+    let data: BTreeSet<&str> = process_directories
+        .take(NAMED_MAX)
+        .chain([DATA_DIRECTORY])
+        .collect();
     data.iter()
         .flat_map(|data| PORTOLAN_DIRECTORIES.map(|directory| Path::new(data).join(directory)))
         .collect()
@@ -137,7 +142,11 @@ fn read_to_limit(file: fs::File) -> io::Result<Vec<u8>> {
 
 /// Returns the first certificate of a PEM file, or the client certificates of a kubeconfig. The other certificates of a
 /// file are those of its authorities. `read` reads a file that a kubeconfig names.
-fn of_text(path: &Path, text: &[u8], read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Vec<Certificate> {
+fn certificates_of_text(
+    path: &Path,
+    text: &[u8],
+    read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Vec<Certificate> {
     if let Some(certificate) = first_certificate(path, text) {
         return vec![certificate];
     }

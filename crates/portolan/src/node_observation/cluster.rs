@@ -92,12 +92,12 @@ impl Cluster {
 
     /// Returns the endpoints of a Service, by port and address.
     pub(crate) fn endpoints_of(&self, service: &ObjectKey) -> Vec<ServiceEndpoint> {
-        let of_service = |slice: &&EndpointSlice| {
+        let is_of_service = |slice: &&EndpointSlice| {
             *slice.metadata.namespace == *service.namespace && slice.service_name() == Some(&*service.name)
         };
         self.slices
             .iter()
-            .filter(of_service)
+            .filter(is_of_service)
             .flat_map(endpoints)
             .collect()
     }

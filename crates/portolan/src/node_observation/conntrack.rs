@@ -177,7 +177,7 @@ fn read_flows(destinations: &Destinations) -> Result<Flows, ReadFailure> {
             counts.extend(selection.counts);
         }
     }
-    all.masqueraded = largest(counts);
+    all.masqueraded = largest_counts(counts);
     Ok(all)
 }
 
@@ -201,14 +201,14 @@ impl Selection {
             (&mut self.others, OTHER_FLOWS_MAX)
         };
         if flows.len() < most {
-            flows.push(observed(flow, protocol));
+            flows.push(observed_flow(flow, protocol));
         } else {
             self.is_truncated = true;
         }
     }
 }
 
-fn observed(flow: &conntrack::Flow, protocol: TransportProtocol) -> observation::Flow {
+fn observed_flow(flow: &conntrack::Flow, protocol: TransportProtocol) -> observation::Flow {
     let (original, reply) = (flow.original, flow.reply);
     observation::Flow {
         protocol,
@@ -228,7 +228,7 @@ fn observed(flow: &conntrack::Flow, protocol: TransportProtocol) -> observation:
 }
 
 /// Returns the largest counts, in descending order.
-fn largest(counts: HashMap<Masqueraded, u64>) -> Vec<MasqueradedConnections> {
+fn largest_counts(counts: HashMap<Masqueraded, u64>) -> Vec<MasqueradedConnections> {
     let sorted: BTreeSet<(std::cmp::Reverse<u64>, Masqueraded)> = counts
         .into_iter()
         .map(|(key, count)| (std::cmp::Reverse(count), key))

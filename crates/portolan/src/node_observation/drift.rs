@@ -17,7 +17,7 @@ const MODES: [&str; 2] = ["nftables", "ebpf"];
 const APPLY_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Returns the settings of the proxy that writes the table; `None` if there is not exactly one, or if they are unknown.
-pub(super) fn settings(proxies: &[RunningProxy], host_name: &str) -> Option<Config> {
+pub(super) fn settings(proxies: &[RunningProxy], hostname: &str) -> Option<Config> {
     let mut writers = proxies.iter().filter(|proxy| proxy.program == Program::Portolan);
     let (writer, other) = (writers.next()?, writers.next());
     let configuration = writer.configuration.as_ref()?;
@@ -26,7 +26,7 @@ pub(super) fn settings(proxies: &[RunningProxy], host_name: &str) -> Option<Conf
         .mode
         .as_deref()
         .is_some_and(|mode| MODES.contains(&mode));
-    let (_, config) = proxy::configuration::validate(configuration, host_name).ok()?;
+    let (_, config) = proxy::configuration::validate(configuration, hostname).ok()?;
     (other.is_none() && is_compared).then_some(config)
 }
 

@@ -49,15 +49,15 @@ fn of_iptables(iptables: &IptablesState) -> Vec<Firewall> {
     if has("ufw-before-forward") || has("ufw-user-input") {
         found.push(Firewall {
             name: "ufw".to_owned(),
-            forwarding: strictest(&forward),
-            input: strictest(&input),
+            forwarding: strictest_policy(&forward),
+            input: strictest_policy(&input),
             ..Firewall::default()
         });
     }
     if has("DOCKER-USER") || has("DOCKER-FORWARD") {
         found.push(Firewall {
             name: "docker".to_owned(),
-            forwarding: strictest(&forward),
+            forwarding: strictest_policy(&forward),
             ..Firewall::default()
         });
     }
@@ -65,7 +65,7 @@ fn of_iptables(iptables: &IptablesState) -> Vec<Firewall> {
 }
 
 /// Returns the strictest policy of several chains, because packets pass all of them.
-fn strictest(policies: &[&str]) -> Option<String> {
+fn strictest_policy(policies: &[&str]) -> Option<String> {
     let is_drop = policies.contains(&"DROP");
     let verdict = if is_drop { "drop" } else { "accept" };
     (!policies.is_empty()).then(|| verdict.to_owned())

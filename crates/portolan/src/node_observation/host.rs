@@ -8,7 +8,7 @@ use netlink::route::{Connection, NetworkNamespace};
 use super::cluster::Cluster;
 use super::gap::ReadFailure;
 use super::{pods, processes, proxies};
-use crate::flags::values::host_name;
+use crate::flags::values::hostname;
 
 /// Returns the network namespace of a Pod on this host; `None` if the Pod is not here.
 ///
@@ -32,7 +32,7 @@ pub(crate) fn pod_namespace(
 pub(crate) fn proxy_mode() -> Option<String> {
     let own = processes::own_namespace().ok()?;
     let processes = processes::read_all().ok()?;
-    let proxies = proxies::read(&processes, own, &host_name());
+    let proxies = proxies::read(&processes, own, &hostname());
     proxies.into_iter().find_map(|proxy| proxy.observed.mode)
 }
 

@@ -36,7 +36,7 @@ pub(crate) use gap::ReadFailure;
 pub(crate) use host::{own_addresses, pod_namespace, proxy_mode};
 pub(crate) use observe::{Request, observe};
 pub(crate) use probes::run_outside as probe_outside;
-pub(crate) use proxies::{Program, RunningProxy, running as running_proxies};
+pub(crate) use proxies::{Program, RunningProxy, running_proxies};
 
 /// Kinds that the proxy's plan depends on.
 pub(crate) const PLAN_KINDS: [Kind; 4] = [Kind::Service, Kind::EndpointSlice, Kind::Node, Kind::ServiceCidr];

@@ -23,7 +23,7 @@ use super::{
     bgp, certificates, cluster_domain, conntrack, drift, firewalls, iptables, listeners, network, pods,
     probes, processes, proxies, sysctls, tables, variables,
 };
-use crate::flags::values::host_name;
+use crate::flags::values::hostname;
 
 /// First process of a host. It is hidden if `/proc` shows only the processes of the user.
 const FIRST_PROCESS: u32 = 1;
@@ -74,7 +74,7 @@ pub(crate) fn observe(request: &Request<'_>) -> (NodeObservation, Gaps) {
     network.set_pods(&from_processes.pods.found);
     let mut observation = NodeObservation::of_node(request.node_name);
     observation.observed_at = Some(Timestamp::now().to_string());
-    observation.hostname = Some(host_name());
+    observation.hostname = Some(hostname());
     observation.clock_offset_seconds = request.clock_offset_seconds;
     set_rules(&mut observation, inventory.as_ref(), iptables, &mut gaps);
     set_parameters(&mut observation, &network);
@@ -111,7 +111,7 @@ fn set_rules(
     gaps: &mut Gaps,
 ) {
     observation.tables = inventory.map(|inventory| {
-        let (tables, is_truncated) = tables::observed(inventory);
+        let (tables, is_truncated) = tables::observed_tables(inventory);
         if is_truncated {
             gaps.truncate("chains");
         }
@@ -174,7 +174,7 @@ fn read_processes(request: &Request<'_>) -> (FromProcesses, Gaps) {
     if is_hidden {
         gaps.take::<()>("processes", Err(ReadFailure::NotPermitted));
     } else {
-        found.proxies = Some(proxies::read(&found.processes, own, &host_name()));
+        found.proxies = Some(proxies::read(&found.processes, own, &hostname()));
     }
     let (variables, has_more) = variables::read(&found.processes, &found.pods.found);
     if has_more {
@@ -213,7 +213,7 @@ fn set_drift(
     let (Some(read_again), true) = (request.read_again, request.cluster.has_services) else {
         return;
     };
-    let Some(config) = drift::settings(proxies, &host_name()) else {
+    let Some(config) = drift::settings(proxies, &hostname()) else {
         return;
     };
     let drift = drift::read(&config, request.cluster, addresses, read_again);

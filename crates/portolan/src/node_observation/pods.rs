@@ -65,7 +65,7 @@ pub(super) fn find(
         let first = members.first().and_then(|position| processes.get(*position));
         let Some(first) = first else { continue };
         match enter(first) {
-            Ok(Entered {
+            Ok(EnteredNamespace {
                 namespace,
                 addresses,
                 links,
@@ -94,13 +94,13 @@ pub(super) fn find(
 }
 
 /// Entered network namespace of a Pod, with its addresses and links.
-struct Entered {
+struct EnteredNamespace {
     namespace: NetworkNamespace,
     addresses: Vec<IpAddr>,
     links: Vec<Link>,
 }
 
-fn enter(process: &Process) -> Result<Entered, ReadFailure> {
+fn enter(process: &Process) -> Result<EnteredNamespace, ReadFailure> {
     let namespace = NetworkNamespace::from(File::open(process.directory("ns/net"))?);
     let read = || -> Result<_, RouteError> {
         let mut connection = Connection::open_in(&namespace)?;
@@ -108,7 +108,7 @@ fn enter(process: &Process) -> Result<Entered, ReadFailure> {
     };
     let (addresses, links) = read()?;
     let addresses = addresses.iter().map(|address| address.network.addr()).collect();
-    Ok(Entered {
+    Ok(EnteredNamespace {
         namespace,
         addresses,
         links,

@@ -15,7 +15,7 @@ use super::local_servers::LocalServers;
 use super::processes::{self, Process};
 use super::sysctls::text_of;
 use crate::flags::node_proxy::NodeProxyFlags;
-use crate::flags::values::host_name;
+use crate::flags::values::hostname;
 use crate::status_client::{self, StatusError};
 
 /// Time for a response of a proxy.
@@ -56,7 +56,7 @@ pub(crate) struct RunningProxy {
 }
 
 /// Returns the proxies in the network namespace `own`, which is that of this process.
-pub(super) fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<RunningProxy> {
+pub(super) fn read(processes: &[Process], own: u64, hostname: &str) -> Vec<RunningProxy> {
     let servers = &LocalServers::read(own);
     let is_here = |process: &&Process| process.namespace.is_none_or(|namespace| namespace == own);
     let found = processes
@@ -68,7 +68,7 @@ pub(super) fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<Runn
     std::thread::scope(|scope| {
         let threads: Vec<_> = found
             .iter()
-            .map(|(process, program)| scope.spawn(move || observe(process, *program, host_name, servers)))
+            .map(|(process, program)| scope.spawn(move || observe(process, *program, hostname, servers)))
             .collect();
         let joined = threads.into_iter().filter_map(|thread| thread.join().ok());
         joined.flatten().collect()
@@ -76,10 +76,10 @@ pub(super) fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<Runn
 }
 
 /// Returns the proxies in the network namespace of this process; none if other processes are hidden.
-pub(crate) fn running() -> Vec<RunningProxy> {
+pub(crate) fn running_proxies() -> Vec<RunningProxy> {
     let found = processes::read_all().and_then(|all| Ok((all, processes::own_namespace()?)));
     match found {
-        Ok((all, own)) => read(&all, own, &host_name()),
+        Ok((all, own)) => read(&all, own, &hostname()),
         Err(_) => Vec::new(),
     }
 }
@@ -117,7 +117,7 @@ fn program(process: &Process) -> Option<Program> {
 fn observe(
     process: &Process,
     program: Program,
-    host_name: &str,
+    hostname: &str,
     servers: &LocalServers,
 ) -> Option<RunningProxy> {
     let mut observed = NodeProxy {
@@ -139,12 +139,12 @@ fn observe(
                 .and_then(|text| parse_configz(&text))
                 .or_else(|| file_configuration(process))
                 .or_else(|| flag_configuration(process));
-            fill(&mut observed, &text);
+            fill_from_metrics(&mut observed, &text);
             observed.mode = observed
                 .mode
                 .take()
                 .or_else(|| mode(process, configuration.as_ref()));
-            observed.node_name = Some(node_name(process, configuration.as_ref(), host_name));
+            observed.node_name = Some(node_name(process, configuration.as_ref(), hostname));
             observed.cluster_cidrs = cluster_cidrs(process, configuration.as_ref());
         }
         Program::Cilium => match cilium_replaces(process) {
@@ -214,7 +214,7 @@ fn healthy(read: &dyn Fn(&str) -> Option<Result<String, StatusError>>) -> Option
 }
 
 /// Fills in the state from the metrics server.
-fn fill(observed: &mut NodeProxy, text: &dyn Fn(&str) -> Option<String>) {
+fn fill_from_metrics(observed: &mut NodeProxy, text: &dyn Fn(&str) -> Option<String>) {
     observed.mode = text("/proxyMode").map(|mode| mode.trim().to_owned());
     let now = Timestamp::now();
     if let Some(status) = text("/status").and_then(|text| serde_json::from_str::<Value>(&text).ok()) {
@@ -307,13 +307,13 @@ fn mode(process: &Process, configuration: Option<&KubeProxyConfiguration>) -> Op
 }
 
 /// Returns the name of the Node that a proxy uses. The flag takes precedence over the file.
-fn node_name(process: &Process, configuration: Option<&KubeProxyConfiguration>, host_name: &str) -> String {
+fn node_name(process: &Process, configuration: Option<&KubeProxyConfiguration>, hostname: &str) -> String {
     let flag = process
         .flag("hostname-override")
         .or_else(|| process.flag("node-name"));
     let file = configuration.map(|configuration| configuration.hostname_override.as_str());
     let name = flag.or(file).unwrap_or_default();
-    configuration::node_name(name, host_name)
+    configuration::node_name(name, hostname)
 }
 
 /// Returns the ranges by which a proxy detects Pods; `None` if it detects them in another way.

@@ -24,7 +24,7 @@ pub(super) fn read() -> Result<Inventory, ReadFailure> {
 }
 
 /// Returns the tables, and true if chains are left out.
-pub(super) fn observed(inventory: &Inventory) -> (Vec<Table>, bool) {
+pub(super) fn observed_tables(inventory: &Inventory) -> (Vec<Table>, bool) {
     let mut is_truncated = inventory.is_truncated;
     let tables = inventory.tables.iter().map(|table| {
         let mut chains: Vec<Chain> = table.chains.iter().map(observed_chain).collect();

@@ -22,12 +22,12 @@ const HOST_VARIABLE: &str = "_SERVICE_HOST";
 pub(super) fn read(processes: &[Process], pods: &[PodNamespace]) -> (Vec<ServiceVariable>, bool) {
     let mut variables = Vec::new();
     for pod in pods {
-        let of_pod = pod
+        let pod_processes = pod
             .processes
             .iter()
             .filter_map(|position| processes.get(*position));
         let mut found: BTreeMap<String, String> = BTreeMap::new();
-        for process in of_pod.take(PROCESSES_MAX) {
+        for process in pod_processes.take(PROCESSES_MAX) {
             // The process may have ended, or belong to another user.
             let Ok(file) = File::open(process.directory("environ")) else {
                 continue;

@@ -20,7 +20,7 @@ pub(super) struct Check {
 }
 
 /// Returns the checks of all examples but that of the router, in their order.
-pub(super) fn all() -> Vec<Check> {
+pub(super) fn all_checks() -> Vec<Check> {
     vec![
         Check {
             example: "01-my-service.yaml",
@@ -98,10 +98,10 @@ fn my_service(cluster: &Cluster, _: &Components) -> Result<String, CommandError>
         RecordType::A,
     )?)?;
     let pods = responders(cluster, &node, (ip, 80).into(), CONNECTIONS)?;
-    expect(&pods, &["my-app-1", "my-app-2", "my-app-3"])?;
+    expect_endpoints(&pods, &["my-app-1", "my-app-2", "my-app-3"])?;
     Ok(format!(
         "my-service:80 resolves to {ip}, endpoints {}",
-        join(&pods)
+        join_with_commas(&pods)
     ))
 }
 
@@ -114,10 +114,10 @@ fn named_port(cluster: &Cluster, _: &Components) -> Result<String, CommandError>
         RecordType::A,
     )?)?;
     let pods = responders(cluster, &node, (ip, 80).into(), CONNECTIONS)?;
-    expect(&pods, &["nginx", "nginx-next"])?;
+    expect_endpoints(&pods, &["nginx", "nginx-next"])?;
     Ok(format!(
         "one port name for 80 and 8080, endpoints {}",
-        join(&pods)
+        join_with_commas(&pods)
     ))
 }
 
@@ -130,7 +130,7 @@ fn two_ports(cluster: &Cluster, _: &Components) -> Result<String, CommandError> 
         RecordType::A,
     )?)?;
     for port in [80, 443] {
-        expect(
+        expect_endpoints(
             &responders(cluster, &node, (ip, port).into(), 1)?,
             &["two-ports-1"],
         )?;
@@ -147,7 +147,7 @@ fn without_selector(cluster: &Cluster, _: &Components) -> Result<String, Command
         RecordType::A,
     )?)?;
     let pods = responders(cluster, &node, (ip, 80).into(), 1)?;
-    expect(&pods, &["outside"])?;
+    expect_endpoints(&pods, &["outside"])?;
     Ok("the address in the manual EndpointSlice responds".to_owned())
 }
 
@@ -155,7 +155,7 @@ fn node_port(cluster: &Cluster, _: &Components) -> Result<String, CommandError> 
     let mut nodes = Vec::new();
     for node in &cluster.topology.nodes {
         let address = SocketAddr::from((node.member.address.ipv4, 30007));
-        expect(
+        expect_endpoints(
             &responders(cluster, "outside", address, CONNECTIONS)?,
             &["my-app-1", "my-app-2", "my-app-3"],
         )?;
@@ -192,7 +192,7 @@ fn headless(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
             &format!("{pod}.{service}"),
             RecordType::A,
         )?)?;
-        expect(&responders(cluster, &node, (ip, 9376).into(), 1)?, &[pod])?;
+        expect_endpoints(&responders(cluster, &node, (ip, 9376).into(), 1)?, &[pod])?;
     }
     Ok(format!(
         "resolves to {}, and each Pod has a name",
@@ -210,18 +210,22 @@ fn session_affinity(cluster: &Cluster, _: &Components) -> Result<String, Command
     )?)?;
     let pods = responders(cluster, &node, (ip, 80).into(), CONNECTIONS)?;
     if pods.len() != 1 {
-        return Err(format!("expected one endpoint for one client, found {}", join(&pods)).into());
+        return Err(format!(
+            "expected one endpoint for one client, found {}",
+            join_with_commas(&pods)
+        )
+        .into());
     }
     Ok(format!(
         "{CONNECTIONS} connections of one client, endpoint {}",
-        join(&pods)
+        join_with_commas(&pods)
     ))
 }
 
 fn external_ips(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let to: SocketAddr = "198.51.100.32:80".parse()?;
     let pods = responders(cluster, "outside", to, CONNECTIONS)?;
-    expect(&pods, &["my-app-1", "my-app-2", "my-app-3"])?;
+    expect_endpoints(&pods, &["my-app-1", "my-app-2", "my-app-3"])?;
     Ok(format!("reachable from outside at {to}"))
 }
 
@@ -231,7 +235,7 @@ fn dual_stack(cluster: &Cluster, _: &Components) -> Result<String, CommandError>
     let mut addresses = Vec::new();
     for kind in [RecordType::A, RecordType::Aaaa] {
         let ip = single_address(lookup(cluster, &node, name, kind)?)?;
-        expect(
+        expect_endpoints(
             &responders(cluster, &node, (ip, 80).into(), CONNECTIONS)?,
             &["my-app-1", "my-app-2", "my-app-3"],
         )?;
@@ -251,7 +255,7 @@ fn chosen_cluster_ip(cluster: &Cluster, _: &Components) -> Result<String, Comman
     if ip != "10.96.0.53".parse::<IpAddr>()? {
         return Err(format!("expected cluster IP 10.96.0.53, found {ip}").into());
     }
-    expect(
+    expect_endpoints(
         &responders(cluster, &node, (ip, 80).into(), CONNECTIONS)?,
         &["my-app-1", "my-app-2", "my-app-3"],
     )?;
@@ -282,7 +286,7 @@ fn check_load_balancer(
         return Err(format!("expected an address of each IP family, found {addresses:?}").into());
     }
     for address in &addresses {
-        expect(
+        expect_endpoints(
             &responders(cluster, "outside", (*address, 80).into(), CONNECTIONS)?,
             &["my-app-1", "my-app-2", "my-app-3"],
         )?;
@@ -324,13 +328,18 @@ fn responders(
     Ok(pods)
 }
 
-fn expect(pods: &BTreeSet<String>, expected: &[&str]) -> Result<(), CommandError> {
+fn expect_endpoints(pods: &BTreeSet<String>, expected: &[&str]) -> Result<(), CommandError> {
     if pods.iter().map(String::as_str).eq(expected.iter().copied()) {
         return Ok(());
     }
-    Err(format!("expected endpoints {}, found {}", expected.join(", "), join(pods)).into())
+    Err(format!(
+        "expected endpoints {}, found {}",
+        expected.join(", "),
+        join_with_commas(pods)
+    )
+    .into())
 }
 
-fn join(names: &BTreeSet<String>) -> String {
+fn join_with_commas(names: &BTreeSet<String>) -> String {
     names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }

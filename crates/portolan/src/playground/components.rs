@@ -82,7 +82,7 @@ impl Components {
     }
 
     fn start_api_server(&mut self, cluster: &Cluster) -> Result<(), CommandError> {
-        let service_cidrs = joined(&cluster.topology.service_cidrs.both());
+        let service_cidrs = join_with_commas(&cluster.topology.service_cidrs.both());
         let flags = [
             "apiserver",
             &format!("--listen={}", self.api_address),
@@ -135,7 +135,7 @@ impl Components {
 
     fn start_proxy(&mut self, cluster: &Cluster, node: &NodePlan) -> Result<(), CommandError> {
         let name = &node.member.name;
-        let cluster_cidrs = joined(&cluster.topology.cluster_cidrs.both());
+        let cluster_cidrs = join_with_commas(&cluster.topology.cluster_cidrs.both());
         let flags = [
             "proxy",
             &self.kubeconfig_of("system:kube-proxy", "")?,
@@ -177,7 +177,7 @@ impl Components {
             &self.kubeconfig_of(&format!("system:node:{name}"), "system:nodes")?,
             &format!("--node-name={name}"),
             &format!("--node-ip={},{}", address.ipv4, address.ipv6),
-            &format!("--pod-cidr={}", joined(&pods)),
+            &format!("--pod-cidr={}", join_with_commas(&pods)),
             &format!("--node-labels=topology.kubernetes.io/zone={}", node.zone),
             &format!("--state-dir={}", state.display()),
             &format!("--tls-cert-file={}", pki_file(&format!("serving-{name}.crt"))),
@@ -402,7 +402,7 @@ fn stop(component: &mut Component) {
     }
 }
 
-fn joined<T: ToString>(parts: &[T]) -> String {
+fn join_with_commas<T: ToString>(parts: &[T]) -> String {
     parts
         .iter()
         .map(ToString::to_string)

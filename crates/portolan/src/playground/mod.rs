@@ -117,7 +117,7 @@ fn check_examples(
     output::print("\n  Examples:\n");
     let router = components.has_router().then(checks::router);
     let skipped = router.is_none().then(checks::router);
-    for check in checks::all().into_iter().chain(router) {
+    for check in checks::all_checks().into_iter().chain(router) {
         let outcome = loop {
             match (check.run)(cluster, components) {
                 Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(100)),

@@ -7,7 +7,7 @@ use netlink::route::{Connection, RouteError};
 use plan::Plan;
 use proxy::{Config, NodeObjects, NodePortSelection, plan_of_node};
 
-use crate::flags::values::host_name;
+use crate::flags::values::hostname;
 use crate::node_observation::{Cluster, Program, RunningProxy, running_proxies};
 
 /// Settings of the proxy that runs on this node.
@@ -24,7 +24,7 @@ impl LocalProxy {
         let proxies = running_proxies();
         let settings = proxies.iter().find_map(|proxy| {
             let configuration = proxy.configuration.as_ref()?;
-            let (_, config) = proxy::configuration::validate(configuration, &host_name()).ok()?;
+            let (_, config) = proxy::configuration::validate(configuration, &hostname()).ok()?;
             Some(config)
         });
         let config = settings.unwrap_or_else(|| Config {

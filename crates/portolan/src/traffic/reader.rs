@@ -163,7 +163,7 @@ impl Reader {
                 tracker.observe(&entry, attribution);
             }
         });
-        listed.map_err(classified)?;
+        listed.map_err(read_error)?;
         // An event that remains in the queue would count in the next interval.
         self.has_lost |= !self.read_events(EVENTS_PER_SECOND_MAX).is_drained;
         self.tracker.end_sample();
@@ -232,7 +232,7 @@ fn wall_clock() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-fn classified(error: ConntrackError) -> ReadError {
+fn read_error(error: ConntrackError) -> ReadError {
     match &error {
         ConntrackError::List(source) if source.kind() == io::ErrorKind::PermissionDenied => {
             ReadError::NotPermitted(error)

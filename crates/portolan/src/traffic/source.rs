@@ -17,7 +17,7 @@ use super::reader::Reader;
 use crate::commands::doctor::source::Source as Objects;
 use crate::error::CommandError;
 use crate::flags::traffic::TrafficFlags;
-use crate::flags::values::host_name;
+use crate::flags::values::hostname;
 use crate::node_observation::PLAN_KINDS;
 use crate::node_reports::is_served;
 use crate::runtime;
@@ -91,7 +91,7 @@ impl Source {
         if flags.enable_accounting {
             kernel_settings::enable_accounting()?;
         }
-        let node_name = flags.node.clone().unwrap_or_else(host_name);
+        let node_name = flags.node.clone().unwrap_or_else(hostname);
         let proxy = LocalProxy::find();
         let plan = proxy.plan(&builder, &node_name)?;
         let reader = Reader::open(Attribution::of(&plan, &query.selection))?;

@@ -217,9 +217,9 @@ fn warning(value: &Value, field: &str, reason: &str) -> Option<String> {
 fn is_default_or_zero(field: &str, value: &Value) -> bool {
     let is_zero = match value {
         Value::Object(fields) => {
-            let of_field =
+            let is_default =
                 |(name, value): (&String, &Value)| is_default_or_zero(&format!("{field}.{name}"), value);
-            Map::iter(fields).all(of_field)
+            Map::iter(fields).all(is_default)
         }
         Value::Array(items) => items.is_empty(),
         Value::String(text) => matches!(text.as_str(), "" | "0" | "0s"),

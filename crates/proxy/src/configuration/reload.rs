@@ -26,11 +26,11 @@ pub enum ReloadError {
 /// Reads the file periodically and sends each new valid configuration. An invalid file is logged once, and the previous
 /// configuration stays applied. Runs until it is dropped.
 ///
-/// `hostname_override` is the flag, which takes precedence over the file; `host_name` is the name of the host.
+/// `hostname_override` is the flag, which takes precedence over the file; `hostname` is the name of the host.
 pub async fn watch_file(
     path: PathBuf,
     hostname_override: Option<String>,
-    host_name: String,
+    hostname: String,
     configs: watch::Sender<Config>,
 ) {
     // The first read is always applied, since the file may have changed after the start of the process.
@@ -43,7 +43,7 @@ pub async fn watch_file(
         }
         previous = current;
         let running_mode = configs.borrow().proxy_mode.clone();
-        match reload(&path, hostname_override.as_deref(), &host_name, &running_mode) {
+        match reload(&path, hostname_override.as_deref(), &hostname, &running_mode) {
             Ok(config) => send_if_changed(&configs, config),
             Err(error) => {
                 tracing::error!(%error, "changed configuration file rejected; the previous configuration stays applied");
@@ -57,7 +57,7 @@ pub async fn watch_file(
 fn reload(
     path: &Path,
     hostname_override: Option<&str>,
-    host_name: &str,
+    hostname: &str,
     running_mode: &str,
 ) -> Result<Config, ReloadError> {
     let (mut configuration, warnings) = load(path)?;
@@ -67,12 +67,12 @@ fn reload(
     if let Some(name) = hostname_override {
         name.clone_into(&mut configuration.hostname_override);
     }
-    let (mode, config) = validate(&configuration, host_name)?;
+    let (mode, config) = validate(&configuration, hostname)?;
     if mode.name() == running_mode {
         return Ok(config);
     }
     running_mode.clone_into(&mut configuration.mode);
-    let (_, of_running_mode) = validate(&configuration, host_name)?;
+    let (_, of_running_mode) = validate(&configuration, hostname)?;
     Ok(Config {
         proxy_mode: config.proxy_mode,
         configuration: config.configuration,
@@ -82,8 +82,8 @@ fn reload(
 
 fn send_if_changed(configs: &watch::Sender<Config>, config: Config) {
     configs.send_if_modified(|before| {
-        // The takeover from kube-proxy, the answers to echo requests, the interface of the XDP program and the debug pages
-        // follow the settings at the start only.
+        // A reload does not change these settings: takeover from kube-proxy, answers to echo requests, interface of the
+        // XDP program, debug pages.
         let config = Config {
             leftovers: before.leftovers,
             answers_ping: before.answers_ping,

@@ -74,14 +74,14 @@ impl Problems {
 
 /// Validates a configuration. Returns its mode and the settings of the proxy.
 ///
-/// `host_name` names the Node if the configuration has no `hostnameOverride`.
+/// `hostname` names the Node if the configuration has no `hostnameOverride`.
 ///
 /// # Errors
 ///
 /// [`InvalidConfiguration`] with every invalid field.
 pub fn validate(
     configuration: &KubeProxyConfiguration,
-    host_name: &str,
+    hostname: &str,
 ) -> Result<(Mode, Config), InvalidConfiguration> {
     let mut problems = Problems::default();
     check_numbers(configuration, &mut problems);
@@ -119,7 +119,7 @@ pub fn validate(
         return Err(InvalidConfiguration { problems: problems.0 });
     };
     let config = Config {
-        node_name: node_name(&configuration.hostname_override, host_name),
+        node_name: node_name(&configuration.hostname_override, hostname),
         pods,
         node_port_addresses: listed_by(mode, node_ports),
         masquerade_all: masquerade_all(configuration),
@@ -236,7 +236,7 @@ fn families(cidrs: &[String]) -> (bool, bool) {
 }
 
 /// Returns default settings with the periods of the mode. The modes nftables, ebpf and userspace have the default
-/// periods of repairs and of changes: changes by nftables take little time, and the kernel reports external changes.
+/// periods of repairs and of changes. Changes by nftables take little time, and the kernel reports external changes.
 fn config_with_periods(mode: Mode, configuration: &KubeProxyConfiguration) -> Config {
     let defaults = Config::default();
     match mode {
@@ -260,9 +260,9 @@ fn config_with_periods(mode: Mode, configuration: &KubeProxyConfiguration) -> Co
 }
 
 /// Returns the Node's name: the override, or else the host name, in lower case (KPF-09).
-pub fn node_name(hostname_override: &str, host_name: &str) -> String {
+pub fn node_name(hostname_override: &str, hostname: &str) -> String {
     match hostname_override.trim() {
-        "" => host_name.to_ascii_lowercase(),
+        "" => hostname.to_ascii_lowercase(),
         name => name.to_ascii_lowercase(),
     }
 }

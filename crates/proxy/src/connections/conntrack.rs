@@ -8,7 +8,7 @@ use dataplane::ServiceEndpoints;
 use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow};
 use plan::Plan;
 
-use crate::connections::drain::Due;
+use crate::connections::drain::DueDepartures;
 use crate::connections::resets::is_closed;
 use crate::connections::stale_flows::{CleanupScope, TrackedFlow};
 
@@ -67,10 +67,10 @@ pub(crate) fn delete_stale(
 }
 
 /// Returns the TCP connections whose drain period is over.
-pub(crate) fn drained(
+pub(crate) fn drained_connections(
     conntrack: &mut Conntrack,
     plan: &Plan,
-    due: &Due,
+    due: &DueDepartures,
 ) -> Result<Vec<Flow>, ConntrackError> {
     tcp_flows(conntrack, |flow| due.ends(plan, &view(Protocol::Tcp, flow)))
 }
@@ -88,7 +88,7 @@ pub(crate) fn tcp_flows(
 }
 
 /// Returns the endpoints to which an open TCP connection leads through their Service.
-pub(crate) fn connected(
+pub(crate) fn connected_endpoints(
     conntrack: &mut Conntrack,
     plan: &Plan,
     endpoints: &ServiceEndpoints,
@@ -102,7 +102,7 @@ pub(crate) fn connected(
 }
 
 /// Returns true if an open TCP connection leads through a Service to one of these endpoints of the Service.
-pub(crate) fn reaches(plan: &Plan, flow: &Flow, endpoints: &ServiceEndpoints) -> bool {
+pub(crate) fn reaches_endpoint(plan: &Plan, flow: &Flow, endpoints: &ServiceEndpoints) -> bool {
     service_endpoint(plan, flow).is_some_and(|endpoint| endpoints.contains(&endpoint))
 }
 

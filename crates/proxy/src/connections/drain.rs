@@ -83,7 +83,7 @@ impl Drains {
     }
 
     /// Removes and returns the departures whose deadline has passed.
-    pub(crate) fn due(&mut self, now: Instant) -> Due {
+    pub(crate) fn due(&mut self, now: Instant) -> DueDepartures {
         let mut due: HashMap<SocketAddr, DueEndpoint> = HashMap::new();
         self.departures.retain(|(endpoint, key), departure| {
             let stays = departure.at > now;
@@ -94,7 +94,7 @@ impl Drains {
             }
             stays
         });
-        Due(due)
+        DueDepartures(due)
     }
 
     /// Records a connection from before the start of this process. If its endpoint has left, the departure counts as
@@ -177,9 +177,9 @@ struct DueEndpoint {
 
 /// Departures whose deadline has passed, by endpoint.
 #[derive(Debug)]
-pub(crate) struct Due(HashMap<SocketAddr, DueEndpoint>);
+pub(crate) struct DueDepartures(HashMap<SocketAddr, DueEndpoint>);
 
-impl Due {
+impl DueDepartures {
     /// Returns true if there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

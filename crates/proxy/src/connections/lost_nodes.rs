@@ -77,7 +77,7 @@ pub(crate) async fn check_departed(
     updates: WeakSender<Update>,
 ) {
     let mut checks = Checks::new(check_delay);
-    let mut running: JoinSet<(Arc<str>, Checked)> = JoinSet::new();
+    let mut running: JoinSet<(Arc<str>, CheckResult)> = JoinSet::new();
     loop {
         let room = CONCURRENT_NODES_MAX.saturating_sub(running.len());
         let next = checks.next().filter(|_| room > 0);
@@ -116,7 +116,7 @@ pub(crate) async fn check_departed(
 
 /// Result of a check.
 #[derive(Debug)]
-enum Checked {
+enum CheckResult {
     /// The Node is ready. Its state changes before its endpoints leave, so the endpoints left for another reason.
     Ready,
     /// The state of the node may change, or is not known.
@@ -126,22 +126,22 @@ enum Checked {
 }
 
 /// Checks a node with the endpoints that left.
-async fn check(client: Client, node: Arc<str>, endpoints: Endpoints) -> (Arc<str>, Checked) {
+async fn check(client: Client, node: Arc<str>, endpoints: Endpoints) -> (Arc<str>, CheckResult) {
     let path = format!("{}/{node}", Node::collection(None));
     let object = match client.get::<Node>(&path).await {
         Ok(object) if is_unreachable(&object) => Some(object),
-        Ok(object) if object.is_ready() => return (node, Checked::Ready),
-        Ok(_) => return (node, Checked::Undecided),
+        Ok(object) if object.is_ready() => return (node, CheckResult::Ready),
+        Ok(_) => return (node, CheckResult::Undecided),
         Err(error) if is_deleted(&error) => None,
         Err(error) => {
             tracing::warn!(%node, %error, "Node of endpoints that left not read");
-            return (node, Checked::Undecided);
+            return (node, CheckResult::Undecided);
         }
     };
     let checked = if answers(object.as_ref(), &endpoints).await {
-        Checked::Undecided
+        CheckResult::Undecided
     } else {
-        Checked::Lost(endpoints)
+        CheckResult::Lost(endpoints)
     };
     (node, checked)
 }
@@ -301,17 +301,17 @@ impl Checks {
     }
 
     /// Applies the result of a check. Returns the lost endpoints.
-    fn finish(&mut self, node: &str, checked: Checked) -> ServiceEndpoints {
+    fn finish(&mut self, node: &str, checked: CheckResult) -> ServiceEndpoints {
         match checked {
-            Checked::Ready => {
+            CheckResult::Ready => {
                 // Endpoints that left during the check begin checks of their own.
                 if self.nodes.get(node).is_some_and(|check| check.index > 0) {
                     self.nodes.remove(node);
                 }
                 HashSet::new()
             }
-            Checked::Undecided => HashSet::new(),
-            Checked::Lost(lost) => {
+            CheckResult::Undecided => HashSet::new(),
+            CheckResult::Lost(lost) => {
                 if let Some(check) = self.nodes.get_mut(node) {
                     check.endpoints.retain(|endpoint| !lost.contains(endpoint));
                     if check.endpoints.is_empty() {

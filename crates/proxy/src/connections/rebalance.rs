@@ -118,10 +118,10 @@ pub(crate) fn set_of<'a>(plan: &'a Plan, flow: &Flow) -> Option<(&'a ServicePort
     }
 }
 
-/// Returns the connections to reset ([`dataplane::rebalance::excess`]). A connection without a start time is older than the
+/// Returns the connections to reset ([`dataplane::rebalance::excess_connections`]). A connection without a start time is older than the
 /// record of start times.
-pub(crate) fn excess(flows: Vec<Flow>, endpoints: &[SocketAddr], percent: u8) -> Vec<Flow> {
-    dataplane::rebalance::excess(
+pub(crate) fn excess_connections(flows: Vec<Flow>, endpoints: &[SocketAddr], percent: u8) -> Vec<Flow> {
+    dataplane::rebalance::excess_connections(
         flows,
         endpoints,
         percent,

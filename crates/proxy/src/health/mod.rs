@@ -139,12 +139,12 @@ impl State {
         } else {
             changed.clone()
         };
-        let of_family = json!({"lastUpdated": changed, "healthy": is_healthy});
+        let family_health = json!({"lastUpdated": changed, "healthy": is_healthy});
         let mut body = json!({
             "lastUpdated": last_updated,
             "currentTime": now.wall.to_string(),
             "healthy": is_healthy,
-            "status": {"IPv4": of_family, "IPv6": of_family},
+            "status": {"IPv4": family_health, "IPv6": family_health},
         });
         if let Some(node_eligible) = node_eligible {
             body["nodeEligible"] = node_eligible.into();

@@ -203,7 +203,7 @@ impl Metrics {
     /// Returns the values for `/status`.
     pub(crate) fn status(&self) -> serde_json::Value {
         let values = self.values();
-        let of_family = |totals: &Totals| {
+        let family_counts = |totals: &Totals| {
             serde_json::json!({
                 "servicePorts": totals.ports,
                 "endpoints": totals.endpoints,
@@ -232,8 +232,8 @@ impl Metrics {
             "drainedConnections": values.drained_connections_total + values.counts.drained_connections,
             "resetConnections": ResetReason::ALL.into_iter().map(|reason| values.reset_connections(reason)).sum::<u64>(),
             "faultyServices": values.faulty_services,
-            "IPv4": of_family(ipv4),
-            "IPv6": of_family(ipv6),
+            "IPv4": family_counts(ipv4),
+            "IPv6": family_counts(ipv6),
         });
         if let Some(ebpf) = ebpf {
             status["ebpf"] = ebpf;

@@ -10,8 +10,8 @@ use netlink::conntrack::{ConntrackError, Flow};
 use plan::{Changes, DepartedEndpoint, EndpointSet, Plan, PortKey, ServicePortPlan};
 
 use super::{SharedStatus, Worker};
-use crate::connections::conntrack::{connected, reaches, tcp_flows};
-use crate::connections::rebalance::{can_move, excess, set_of};
+use crate::connections::conntrack::{connected_endpoints, reaches_endpoint, tcp_flows};
+use crate::connections::rebalance::{can_move, excess_connections, set_of};
 use crate::connections::resets::{Peers, TableCapacity, is_closed};
 use crate::reports::faults::ServiceFault;
 use crate::reports::metrics::ResetReason;
@@ -54,7 +54,7 @@ impl<D: Dataplane> Worker<D> {
                 return;
             };
             let endpoints: ServiceEndpoints = departed.iter().map(service_endpoint).collect();
-            match connected(conntrack, &self.plan, &endpoints) {
+            match connected_endpoints(conntrack, &self.plan, &endpoints) {
                 Ok(mut connected) => {
                     connected.extend(connected_sockets(&self.dataplane, &self.plan, &endpoints));
                     departed.retain(|endpoint| connected.contains(&service_endpoint(endpoint)));
@@ -101,7 +101,7 @@ impl<D: Dataplane> Worker<D> {
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
-        let lost = tcp_flows(conntrack, |flow| reaches(plan, flow, endpoints));
+        let lost = tcp_flows(conntrack, |flow| reaches_endpoint(plan, flow, endpoints));
         self.end(lost, Peers::Client, ResetReason::NodeLost);
     }
 
@@ -159,7 +159,7 @@ impl<D: Dataplane> Worker<D> {
                 let flows = groups.remove(&(port.key.clone(), set)).unwrap_or_default();
                 let backends = port.backends(set).iter();
                 let endpoints: Vec<SocketAddr> = backends.map(|backend| backend.address).collect();
-                let mut chosen = excess(flows, &endpoints, percent);
+                let mut chosen = excess_connections(flows, &endpoints, percent);
                 if let Some(former) = former {
                     chosen.truncate(former[set as usize]);
                 }
@@ -174,10 +174,10 @@ impl<D: Dataplane> Worker<D> {
     }
 
     /// Begins a pass that ends connections which could end later.
-    fn pass(&mut self, now: Instant) -> Pass {
+    fn pass(&mut self, now: Instant) -> ResetPass {
         // Each connection has two directions in the table.
         let listed_max = self.resets.free_entries(TableCapacity::Unreserved, now) / 2;
-        Pass {
+        ResetPass {
             room: ENDED_PER_PASS_MAX.min(listed_max),
             is_exceeded: false,
         }
@@ -255,13 +255,13 @@ fn count_ended(status: &SharedStatus, count: usize, reason: ResetReason) {
 
 /// Connections that a pass may still end.
 #[derive(Debug)]
-struct Pass {
+struct ResetPass {
     room: usize,
     /// True if connections remain for the next pass.
     is_exceeded: bool,
 }
 
-impl Pass {
+impl ResetPass {
     /// Reserves a part of the pass for connections. Returns the number of connections that may end.
     fn take(&mut self, count: usize) -> usize {
         let taken = count.min(self.room);

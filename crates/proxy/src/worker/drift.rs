@@ -66,7 +66,7 @@ impl<D: Dataplane> Worker<D> {
             }
             Err(error) => tracing::error!(%error, "comparison with the kernel failed"),
         }
-        self.forwarding.verify();
+        self.two_tier_state.verify();
         self.report_dataplane_fault();
     }
 }

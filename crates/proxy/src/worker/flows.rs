@@ -7,7 +7,9 @@ use dataplane::{ClientSocket, Dataplane};
 use plan::Changes;
 
 use super::{SharedStatus, Worker};
-use crate::connections::conntrack::{Deleted, UnansweredRequests, delete_stale, drained, tcp_connections};
+use crate::connections::conntrack::{
+    Deleted, UnansweredRequests, delete_stale, drained_connections, tcp_connections,
+};
 use crate::connections::resets::{Peers, TableCapacity};
 use crate::connections::stale_flows::{CleanupScope, TrackedFlow};
 
@@ -90,7 +92,7 @@ impl<D: Dataplane> Worker<D> {
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
-        let ended = drained(conntrack, &self.plan, &due).and_then(|flows| {
+        let ended = drained_connections(conntrack, &self.plan, &due).and_then(|flows| {
             self.resets
                 .end(conntrack, &flows, Peers::Both, TableCapacity::All, now)
         });

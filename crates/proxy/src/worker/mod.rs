@@ -30,7 +30,6 @@ use crate::connections::lost_nodes::DepartedSender;
 use crate::connections::rebalance::Rebalancing;
 use crate::connections::resets::Resets;
 use crate::connections::stale_flows::CleanupScope;
-use crate::forwarding::Forwarding;
 use crate::health::{Health, Moment, ServiceChecks};
 use crate::leftovers::{LeftoverScope, remove_leftovers};
 use crate::localhost::LocalhostPorts;
@@ -38,6 +37,7 @@ use crate::node;
 use crate::reports::events::Events;
 use crate::reports::faults::{Faults, ServiceFault};
 use crate::reports::metrics::{Metrics, seconds_of};
+use crate::two_tier_state::TwoTierState;
 
 pub(crate) use updates::{TrafficQuery, Update};
 
@@ -77,14 +77,14 @@ impl SharedStatus {
 
 /// Sources whose initial list is complete. The worker writes no rules before all lists are complete (KPR-05).
 #[derive(Debug, Default)]
-struct Synced {
+struct SyncedSources {
     services: bool,
     slices: bool,
     node: bool,
     service_cidrs: bool,
 }
 
-impl Synced {
+impl SyncedSources {
     fn is_complete(&self) -> bool {
         self.services && self.slices && self.node && self.service_cidrs
     }
@@ -125,7 +125,7 @@ pub(crate) struct Worker<D> {
     conntrack: Option<Conntrack>,
     config: Config,
     shared_status: Arc<SharedStatus>,
-    synced: Synced,
+    synced: SyncedSources,
     /// Last state of the Node.
     node: Option<Box<Node>>,
     /// IPs of the Node.
@@ -146,7 +146,7 @@ pub(crate) struct Worker<D> {
     rebalancing: Rebalancing,
     resets: Resets,
     /// Connections that this node forwards to other nodes.
-    forwarding: Forwarding,
+    two_tier_state: TwoTierState,
     /// Next attempt of forwarding after a failure.
     forwarding_retry: Option<Retry>,
     /// Channel for endpoints whose node may have failed.
@@ -188,7 +188,7 @@ impl<D: Dataplane> Worker<D> {
             conntrack,
             config,
             shared_status,
-            synced: Synced::default(),
+            synced: SyncedSources::default(),
             node: None,
             node_ips: Vec::new(),
             own_addresses,
@@ -200,7 +200,7 @@ impl<D: Dataplane> Worker<D> {
             ages: ConnectionAges::default(),
             rebalancing: Rebalancing::default(),
             resets: Resets::default(),
-            forwarding: Forwarding::default(),
+            two_tier_state: TwoTierState::default(),
             forwarding_retry: None,
             departed_sender: None,
             departed_due: None,
@@ -298,7 +298,7 @@ impl<D: Dataplane> Worker<D> {
             self.resets.next(),
             self.departed_due,
             self.forwarding_retry.map(|retry| retry.at),
-            self.forwarding.refresh_at,
+            self.two_tier_state.refresh_at,
             self.kept_requests.as_ref().map(KeptRequests::at),
             repair_external_at,
             ready_at,

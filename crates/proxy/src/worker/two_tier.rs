@@ -18,42 +18,42 @@ const REFRESH_PERIOD: Duration = Duration::from_secs(5);
 impl<D: Dataplane> Worker<D> {
     /// Starts the watch of all Nodes by this channel once a Service has two-tier forwarding.
     pub(crate) fn watch_nodes_by(mut self, sender: watch::Sender<bool>) -> Self {
-        self.forwarding.node_watch = Some(sender);
+        self.two_tier_state.node_watch = Some(sender);
         self
     }
 
     /// Records changed Services.
     pub(super) fn record_forwarded(&mut self, services: &[ObjectKey]) {
-        self.forwarding.knows_services = true;
+        self.two_tier_state.knows_services = true;
         for service in services {
             let is_forwarded = self
                 .plan
                 .ports_of(service)
                 .any(|port| port.serving_nodes.is_some());
             if is_forwarded {
-                self.forwarding.services.insert(service.clone());
-                self.forwarding.is_due = true;
+                self.two_tier_state.services.insert(service.clone());
+                self.two_tier_state.is_due = true;
             } else {
-                self.forwarding.is_due |= self.forwarding.services.remove(service);
+                self.two_tier_state.is_due |= self.two_tier_state.services.remove(service);
             }
         }
     }
 
     /// Forwards connections as planned, once all Nodes are known. After a failure, the next attempt follows later.
     pub(super) fn forward_connections(&mut self) {
-        let forwarding = &mut self.forwarding;
+        let state = &mut self.two_tier_state;
         let is_waiting = self
             .forwarding_retry
             .is_some_and(|retry| Instant::now() < retry.at);
-        if !forwarding.knows_services || is_waiting || !self.dataplane.supports_two_tier() {
+        if !state.knows_services || is_waiting || !self.dataplane.supports_two_tier() {
             return;
         }
-        if forwarding.services.is_empty() {
+        if state.services.is_empty() {
             self.stop_forwarding();
             return;
         }
-        forwarding.start_node_watch();
-        if !forwarding.is_due || !forwarding.has_nodes {
+        state.start_node_watch();
+        if !state.is_due || !state.has_nodes {
             // The update with the Nodes starts the next attempt. With a deadline in the past, the worker would not wait
             // until then.
             self.forwarding_retry = None;
@@ -61,13 +61,13 @@ impl<D: Dataplane> Worker<D> {
         }
         match self.apply_forwarding() {
             Ok(excess) => {
-                let forwarding = &mut self.forwarding;
-                (forwarding.is_due, self.forwarding_retry) = (false, None);
+                let state = &mut self.two_tier_state;
+                (state.is_due, self.forwarding_retry) = (false, None);
                 let concerned: BTreeSet<ObjectKey> = excess
-                    .symmetric_difference(&forwarding.excess)
+                    .symmetric_difference(&state.excess)
                     .map(|port| port.service.clone())
                     .collect();
-                forwarding.excess = excess;
+                state.excess = excess;
                 let concerned: Vec<ObjectKey> = concerned.into_iter().collect();
                 self.report_faults(&concerned);
                 self.report_forwarding(None);
@@ -80,9 +80,9 @@ impl<D: Dataplane> Worker<D> {
     }
 
     fn apply_forwarding(&mut self) -> Result<BTreeSet<PortKey>, TwoTierError> {
-        let forwarding = &mut self.forwarding;
-        forwarding.has_removed_leftovers = false;
-        let two_tier = match &mut forwarding.two_tier {
+        let state = &mut self.two_tier_state;
+        state.has_removed_leftovers = false;
+        let two_tier = match &mut state.two_tier {
             Some(two_tier) => two_tier,
             none => {
                 let mut two_tier = TwoTier::open(&self.config.node_name)?;
@@ -92,17 +92,21 @@ impl<D: Dataplane> Worker<D> {
                 none.insert(two_tier)
             }
         };
-        let excess = two_tier.apply(&self.plan, &forwarding.nodes);
+        let excess = two_tier.apply(&self.plan, &state.nodes);
         self.report_program();
         Ok(excess?.into_iter().collect())
     }
 
     /// Adapts the XDP program to the neighbours at intervals: the kernel adds and removes them.
     pub(super) fn refresh_program(&mut self) {
-        if self.forwarding.refresh_at.is_none_or(|at| Instant::now() < at) {
+        if self
+            .two_tier_state
+            .refresh_at
+            .is_none_or(|at| Instant::now() < at)
+        {
             return;
         }
-        if let Some(two_tier) = &mut self.forwarding.two_tier {
+        if let Some(two_tier) = &mut self.two_tier_state.two_tier {
             two_tier.refresh();
         }
         self.report_program();
@@ -110,18 +114,18 @@ impl<D: Dataplane> Worker<D> {
 
     /// Reports a changed use of the XDP program and its packets. The next comparison follows later.
     fn report_program(&mut self) {
-        let two_tier = self.forwarding.two_tier.as_ref();
+        let two_tier = self.two_tier_state.two_tier.as_ref();
         let found = two_tier.and_then(TwoTier::xdp_state).cloned();
-        self.forwarding.refresh_at = found.as_ref().map(|_| Instant::now() + REFRESH_PERIOD);
+        self.two_tier_state.refresh_at = found.as_ref().map(|_| Instant::now() + REFRESH_PERIOD);
         let packets = two_tier.map_or(0, TwoTier::xdp_forwarded_packets);
         self.shared_status
             .metrics
             .update(|values| values.xdp_forwarded_packets = found.as_ref().map(|_| packets));
-        if found == self.forwarding.xdp_state {
+        if found == self.two_tier_state.xdp_state {
             return;
         }
-        let before = std::mem::replace(&mut self.forwarding.xdp_state, found);
-        match &self.forwarding.xdp_state {
+        let before = std::mem::replace(&mut self.two_tier_state.xdp_state, found);
+        match &self.two_tier_state.xdp_state {
             Some(XdpState::Unusable(reason)) => {
                 tracing::warn!(
                     error = reason,
@@ -143,19 +147,19 @@ impl<D: Dataplane> Worker<D> {
 
     /// Removes tables and links after the last Service, and those of an earlier process.
     fn stop_forwarding(&mut self) {
-        if self.forwarding.has_removed_leftovers {
+        if self.two_tier_state.has_removed_leftovers {
             return;
         }
-        if let Some(two_tier) = &mut self.forwarding.two_tier {
+        if let Some(two_tier) = &mut self.two_tier_state.two_tier {
             two_tier.detach_program();
         }
         match two_tier::remove() {
             Ok(_) => {
-                let forwarding = &mut self.forwarding;
-                forwarding.two_tier = None;
-                forwarding.has_removed_leftovers = true;
-                forwarding.excess.clear();
-                (forwarding.is_due, self.forwarding_retry) = (false, None);
+                let state = &mut self.two_tier_state;
+                state.two_tier = None;
+                state.has_removed_leftovers = true;
+                state.excess.clear();
+                (state.is_due, self.forwarding_retry) = (false, None);
                 self.report_forwarding(None);
                 self.report_program();
             }
@@ -167,7 +171,7 @@ impl<D: Dataplane> Worker<D> {
     }
 
     fn report_forwarding(&mut self, failure: Option<String>) {
-        if failure == self.forwarding.failure {
+        if failure == self.two_tier_state.failure {
             return;
         }
         match &failure {
@@ -185,7 +189,7 @@ impl<D: Dataplane> Worker<D> {
                 self.events.record_node_event("TwoTierForwardingUsable", message);
             }
         }
-        self.forwarding.failure = failure;
+        self.two_tier_state.failure = failure;
     }
 
     /// Returns the faults of a Service that requests two-tier forwarding without effect.
@@ -198,7 +202,11 @@ impl<D: Dataplane> Worker<D> {
                 self.config.proxy_mode
             ),
         });
-        let is_excess = self.forwarding.excess.iter().any(|port| port.service == *service);
+        let is_excess = self
+            .two_tier_state
+            .excess
+            .iter()
+            .any(|port| port.service == *service);
         let excess = is_excess.then(|| ServiceFault {
             reason: "TwoTierForwardingFull",
             message: format!(

@@ -67,7 +67,7 @@ impl<D: Dataplane> Worker<D> {
             Update::Service(event) => self.apply_service(*event),
             Update::Slice(event) => self.apply_slice(event),
             Update::Node(event) => self.apply_node(*event),
-            Update::ClusterNode(event) => self.forwarding.apply_node(*event),
+            Update::ClusterNode(event) => self.two_tier_state.apply_node(*event),
             Update::ServiceCidr(event) => self.apply_service_cidr(event),
             Update::ServiceCidrsNotAwaited => self.synced.service_cidrs = true,
             Update::Addresses(own) => {

@@ -145,8 +145,8 @@ impl Plan {
         let mut taken: Vec<(IpNet, &str)> = Vec::new();
         let mut ethernets: BTreeMap<[u8; 6], &str> = BTreeMap::new();
         for node in own {
-            // The hash of names is not cryptographic: a host could join under a name that leads to the address of
-            // another one, and receive its packets.
+            // The hash of names is not cryptographic. A host could choose a name whose hash is the address of another
+            // one, and receive its packets.
             if matches!(settings.network, Network::Vxlan { .. }) && !node.pod_cidrs.is_empty() {
                 let owner = ethernets.entry(ethernet_of(&node.name)).or_insert(&node.name);
                 if *owner != node.name {
@@ -201,12 +201,12 @@ impl Plan {
     }
 
     fn add(&mut self, settings: &Settings, node: &ClusterNode, range: &IpNet) {
-        let of_family = |is_ipv4: bool| node.addresses.iter().find(|ip| ip.is_ipv4() == is_ipv4);
+        let address_of_family = |is_ipv4: bool| node.addresses.iter().find(|ip| ip.is_ipv4() == is_ipv4);
         let underlay = match settings.network {
             Network::Vxlan { .. } => settings.node_ips.first().is_none_or(IpAddr::is_ipv4),
             Network::HostGw | Network::None => range.addr().is_ipv4(),
         };
-        let Some(address) = of_family(underlay) else {
+        let Some(address) = address_of_family(underlay) else {
             self.faults
                 .insert(RouteFault::NoAddress(node.name.clone(), *range));
             return;
@@ -289,6 +289,7 @@ impl Changes {
         changes
     }
 
+    /// Compares the routes of the kernel with the plan. Ranges with routes of other programs are left out.
     fn compare_routes(&mut self, plan: &Plan, present: &KernelState) {
         let link = present.link.as_ref().map(|link| link.index);
         let fits = |route: &Route| {

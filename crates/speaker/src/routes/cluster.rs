@@ -208,8 +208,8 @@ impl Cluster {
         let is_replaced = move |name: &str| {
             group == Group::MetalLb && self.pools.contains_key(&(Group::Portolan, name.to_owned()))
         };
-        let of_group = self.pools.iter().filter(move |((of, _), _)| *of == group);
-        of_group
+        let group_pools = self.pools.iter().filter(move |((of, _), _)| *of == group);
+        group_pools
             .map(|(_, pool)| pool)
             .filter(move |pool| !is_replaced(&pool.name))
     }

@@ -80,8 +80,8 @@ impl Listeners {
     /// VRF, and for peers outside. The next call retries failed changes.
     pub(super) fn set_peers(&mut self, mut keys: BTreeMap<Option<String>, Keys>) {
         self.outside.set_keys(keys.remove(&None).unwrap_or_default());
-        let of_vrfs = keys.into_iter();
-        self.desired_vrfs = of_vrfs.filter_map(|(vrf, keys)| Some((vrf?, keys))).collect();
+        let keys_by_vrf = keys.into_iter();
+        self.desired_vrfs = keys_by_vrf.filter_map(|(vrf, keys)| Some((vrf?, keys))).collect();
         self.update_vrfs();
     }
 

@@ -328,8 +328,8 @@ impl Speaker {
         let mut keys = BTreeMap::<Option<String>, BTreeMap<IpAddr, Key>>::new();
         for (settings, _) in desired.values() {
             let socket = &settings.socket;
-            let of_vrf = keys.entry(socket.vrf.clone()).or_default();
-            of_vrf.extend(socket.key.clone().map(|key| (socket.remote.ip(), key)));
+            let vrf_keys = keys.entry(socket.vrf.clone()).or_default();
+            vrf_keys.extend(socket.key.clone().map(|key| (socket.remote.ip(), key)));
         }
         self.listeners.set_peers(keys);
         let changed: Vec<Name> = self

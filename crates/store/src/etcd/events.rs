@@ -87,7 +87,7 @@ fn convert_transaction(
             transformation.forget(&key);
             changes.push(Change::Delete { key, last });
         } else {
-            changes.extend(written(key, &kv.value, transformation, revision));
+            changes.extend(written_change(key, &kv.value, transformation, revision));
         }
     }
     if record.is_some() || !changes.is_empty() {
@@ -96,7 +96,12 @@ fn convert_transaction(
 }
 
 /// Returns the change to a written value; `None` if the value is malformed.
-fn written(key: Key, stored: &Bytes, transformation: &Transformation, revision: Revision) -> Option<Change> {
+fn written_change(
+    key: Key,
+    stored: &Bytes,
+    transformation: &Transformation,
+    revision: Revision,
+) -> Option<Change> {
     let value = parse_stored(stored).map(|stored| transformation.open_value(&key, stored));
     let value = value.and_then(|value| value.with_revision(revision));
     if value.is_none() {

@@ -2,7 +2,7 @@
 
 use super::connect;
 use super::connection::{Connection, EtcdAddress, store_error};
-use super::layout::{COMMIT, CommitRecord, LAYOUT, Layout, Offset, Prefix, stored};
+use super::layout::{COMMIT, CommitRecord, LAYOUT, Layout, Offset, Prefix, encode_value};
 use super::load::{ensure_layout, is_empty, load, read_layout};
 use super::transaction::put;
 use super::wire::{DeleteRangeRequest, Request, RequestOp, TxnRequest};
@@ -72,7 +72,7 @@ impl Import {
     pub(crate) async fn put(&self, records: &[Record]) -> Result<(), StoreError> {
         let puts = records
             .iter()
-            .map(|record| put(self.prefix.key(&record.key), stored(&record.value)));
+            .map(|record| put(self.prefix.key(&record.key), encode_value(&record.value)));
         self.commit(puts.collect()).await.map(|_| ())
     }
 

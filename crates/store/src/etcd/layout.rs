@@ -140,11 +140,11 @@ impl Offset {
 }
 
 /// Encodes a value for etcd.
-pub(super) fn stored(value: &Value) -> Bytes {
+pub(super) fn encode_value(value: &Value) -> Bytes {
     value.packed()
 }
 
-/// Decodes the output of [`stored`]; `None` for other bytes.
+/// Decodes the output of [`encode_value`]; `None` for other bytes.
 pub(super) fn parse_stored(stored: &Bytes) -> Option<Value> {
     Value::unpack(stored)
 }
@@ -162,7 +162,7 @@ impl CommitRecord {
     pub(super) fn encode(&self) -> Bytes {
         let mut encoded = format!("{:016x}\n", self.mark).into_bytes();
         for (key, value) in &self.last {
-            let value = stored(value);
+            let value = encode_value(value);
             encoded.extend_from_slice(format!("{} {}\n{key}", key.len(), value.len()).as_bytes());
             encoded.extend_from_slice(&value);
         }
@@ -171,14 +171,14 @@ impl CommitRecord {
 
     /// Parses an encoded record. Returns `None` for a record of another program.
     pub(super) fn parse(encoded: &Bytes) -> Option<CommitRecord> {
-        let (mark, mut rest) = line(encoded)?;
+        let (mark, mut rest) = split_line(encoded)?;
         let mut record = CommitRecord {
             mark: u64::from_str_radix(mark, 16).ok()?,
             last: HashMap::new(),
         };
         while !rest.is_empty() {
             let at = encoded.len() - rest.len();
-            let (lengths, body) = line(rest)?;
+            let (lengths, body) = split_line(rest)?;
             let (key_length, value_length) = lengths.split_once(' ')?;
             let (key_length, value_length): (usize, usize) =
                 (key_length.parse().ok()?, value_length.parse().ok()?);
@@ -193,7 +193,7 @@ impl CommitRecord {
 }
 
 /// Splits bytes at the first newline.
-fn line(bytes: &[u8]) -> Option<(&str, &[u8])> {
+fn split_line(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     Some((std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end + 1..]))
 }

@@ -25,7 +25,7 @@ pub(super) struct HistoryMark {
 
 /// Result of loading all data, alongside the objects.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Loaded {
+pub(super) struct LoadResult {
     /// etcd's revision of the loaded data.
     pub(super) revision: i64,
     pub(super) history_mark: HistoryMark,
@@ -134,7 +134,7 @@ pub(super) async fn load(
     prefix: &Prefix,
     offset: Offset,
     mut each: impl FnMut(Record),
-) -> Result<Loaded, StoreError> {
+) -> Result<LoadResult, StoreError> {
     let to_store_error = |status: Status| store_error(&status);
     let (mut key, range_end) = prefix.range();
     let (mut revision, mut newest) = (0, 0);
@@ -173,7 +173,7 @@ pub(super) async fn load(
     }
     let history_mark =
         history_mark.ok_or_else(|| corrupt(prefix, "its commit record is missing or malformed"))?;
-    Ok(Loaded {
+    Ok(LoadResult {
         revision,
         history_mark,
         newest,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::layout::{COMMIT, CommitRecord, Offset, Prefix, is_object, parse_stored, stored};
+use super::layout::{COMMIT, CommitRecord, Offset, Prefix, encode_value, is_object, parse_stored};
 use super::wire::{
     Compare, Comparison, DeleteRangeRequest, KeyValue, Operand, PutRequest, RangeRequest, Request, RequestOp,
     Response, Target, TxnRequest, TxnResponse,
@@ -23,7 +23,7 @@ const EXPECTATIONS_MAX: usize = 120;
 
 /// A transaction that is ready to be sent.
 #[derive(Debug)]
-pub(super) struct Prepared<'t> {
+pub(super) struct PreparedTransaction<'t> {
     pub(super) request: TxnRequest,
     transaction: &'t Transaction,
     has_effect: bool,
@@ -53,7 +53,7 @@ pub(super) fn prepare<'t>(
     index: &Index,
     (transaction, stored): (&'t Transaction, &[Write]),
     mark: u64,
-) -> Result<Prepared<'t>, CommitError> {
+) -> Result<PreparedTransaction<'t>, CommitError> {
     check(transaction)?;
     let mut compare: Vec<Compare> = transaction
         .expectations
@@ -78,7 +78,7 @@ pub(super) fn prepare<'t>(
     let checked_keys: HashSet<&Key> = transaction.expectations.iter().map(|(key, _)| key).collect();
     let mut failure = vec![get(prefix, COMMIT)];
     failure.extend(checked_keys.into_iter().map(|key| get(prefix, key)));
-    Ok(Prepared {
+    Ok(PreparedTransaction {
         request: TxnRequest {
             compare,
             success,
@@ -89,7 +89,7 @@ pub(super) fn prepare<'t>(
     })
 }
 
-impl Prepared<'_> {
+impl PreparedTransaction<'_> {
     /// Converts the response; `None` if it does not match the request.
     pub(super) fn outcome(
         &self,
@@ -241,7 +241,7 @@ fn compare(key: Bytes, result: Comparison, target: Target, operand: Operand) -> 
 
 fn operation(prefix: &Prefix, write: &Write) -> RequestOp {
     match write {
-        Write::Put(key, value) => put(prefix.key(key), stored(value)),
+        Write::Put(key, value) => put(prefix.key(key), encode_value(value)),
         Write::Delete { key, .. } => Request::DeleteRange(DeleteRangeRequest {
             key: prefix.key(key),
             range_end: Bytes::new(),

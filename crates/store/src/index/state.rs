@@ -182,6 +182,7 @@ impl State {
         self.keys.is_empty() && self.everything.len() == 0 && self.history_bytes == 0
     }
 
+    /// Adds a version of a key, and returns the event for watches.
     fn put(&mut self, key: Key, value: Bytes, revision: Revision) -> Event {
         let version = |created| Version {
             created,

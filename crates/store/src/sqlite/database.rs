@@ -73,7 +73,7 @@ impl Database {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let named = |error: rusqlite::Error| failed(path, &error);
+        let named = |error: rusqlite::Error| sqlite_error(path, &error);
         let connection = Connection::open_with_flags(path, flags).map_err(named)?;
         configure(&connection).map_err(named)?;
         let database = Database {
@@ -95,7 +95,7 @@ impl Database {
 
     /// Opens the file for reading at its current revision, regardless of concurrent writes.
     pub(super) fn open_for_reading(path: &Path) -> Result<Database, StoreError> {
-        let named = |error: rusqlite::Error| failed(path, &error);
+        let named = |error: rusqlite::Error| sqlite_error(path, &error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(named)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(named)?;
@@ -106,7 +106,7 @@ impl Database {
         match database.pragma("user_version").map_err(named)? {
             SCHEMA_VERSION => {}
             0 => {
-                return Err(corrupt(
+                return Err(corruption_error(
                     path,
                     "expected a store of this program, found another database",
                 ));
@@ -119,7 +119,7 @@ impl Database {
 
     /// Returns the faults that SQLite finds in the file, one per line.
     pub(super) fn integrity_faults(&self, path: &Path) -> Result<Vec<String>, StoreError> {
-        let named = |error: rusqlite::Error| failed(path, &error);
+        let named = |error: rusqlite::Error| sqlite_error(path, &error);
         let mut check = self.connection.prepare("PRAGMA integrity_check").map_err(named)?;
         let lines = check
             .query_map([], |row| row.get::<_, String>(0))
@@ -138,7 +138,7 @@ impl Database {
                     .revision_at
                     .is_none_or(|at| at <= record.value.bytes.len());
             if !is_sound {
-                return Err(corrupt(
+                return Err(corruption_error(
                     path,
                     &format!("the row of {} is inconsistent", record.key),
                 ));
@@ -155,7 +155,7 @@ impl Database {
         path: &Path,
         mut each: impl FnMut(Record) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let named = |error: rusqlite::Error| failed(path, &error);
+        let named = |error: rusqlite::Error| sqlite_error(path, &error);
         let mut statement = self.connection.prepare(LOAD).map_err(named)?;
         let mut rows = statement.query([]).map_err(named)?;
         while let Some(row) = rows.next().map_err(named)? {
@@ -174,7 +174,7 @@ impl Database {
     pub(crate) fn newest_revision(&self, path: &Path) -> Result<Revision, StoreError> {
         self.connection
             .query_row(GET_REVISION, [], |row| revision(row, 0))
-            .map_err(|error| failed(path, &error))
+            .map_err(|error| sqlite_error(path, &error))
     }
 
     /// Replaces all data in one transaction and reports the number of written rows from time to time.
@@ -185,7 +185,7 @@ impl Database {
         newest: Revision,
         mut progress: impl FnMut(usize),
     ) -> Result<(), StoreError> {
-        let named = |error: rusqlite::Error| failed(path, &error);
+        let named = |error: rusqlite::Error| sqlite_error(path, &error);
         let whole = self.connection.transaction().map_err(named)?;
         {
             whole.execute(CLEAR, []).map_err(named)?;
@@ -211,7 +211,7 @@ impl Database {
 
     /// Closes the database so that all data is in its one file.
     pub(crate) fn close_as_single_file(self, path: &Path) -> Result<(), StoreError> {
-        let named = |error: rusqlite::Error| failed(path, &error);
+        let named = |error: rusqlite::Error| sqlite_error(path, &error);
         let leave_log = self.connection.pragma_update(None, "journal_mode", "DELETE");
         leave_log.map_err(named)?;
         self.connection.close().map_err(|(_, error)| named(error))
@@ -220,7 +220,7 @@ impl Database {
     /// Makes SQLite overwrite removed and replaced data in the file.
     pub(super) fn enable_secure_delete(&self, path: &Path) -> Result<(), StoreError> {
         let set = self.connection.pragma_update(None, "secure_delete", "ON");
-        set.map_err(|error| failed(path, &error))
+        set.map_err(|error| sqlite_error(path, &error))
     }
 
     /// Rewrites the file without removed data, and truncates the log, which contains earlier data.
@@ -228,7 +228,7 @@ impl Database {
         let empty_log = "PRAGMA wal_checkpoint(TRUNCATE)";
         let statements = format!("{empty_log}; VACUUM; {empty_log};");
         let rewritten = self.connection.execute_batch(&statements);
-        rewritten.map_err(|error| failed(path, &error))
+        rewritten.map_err(|error| sqlite_error(path, &error))
     }
 
     /// Writes transactions, each under its revision, and makes them durable atomically.
@@ -278,13 +278,13 @@ impl Database {
     }
 
     fn create_schema(mut self, path: &Path) -> Result<Database, StoreError> {
-        let named = |error: rusqlite::Error| failed(path, &error);
+        let named = |error: rusqlite::Error| sqlite_error(path, &error);
         let tables: i64 = self
             .connection
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
             .map_err(named)?;
         if tables > 0 {
-            return Err(corrupt(
+            return Err(corruption_error(
                 path,
                 "expected a store of this program, found the database of another one; choose another directory",
             ));
@@ -346,11 +346,11 @@ fn integer(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-fn failed(path: &Path, error: &rusqlite::Error) -> StoreError {
+fn sqlite_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     if is_corruption(error) || matches!(error, rusqlite::Error::IntegralValueOutOfRange(..)) {
         let reason =
             format!("{error}; if a server uses it, restore it from a backup with `portolan store restore`");
-        return corrupt(path, &reason);
+        return corruption_error(path, &reason);
     }
     StoreError::Unavailable {
         reason: format!("{}: {error}{}", path.display(), advice(error)),
@@ -378,10 +378,10 @@ fn unknown_layout(path: &Path, version: i64) -> StoreError {
         "expected layout {SCHEMA_VERSION}, found {version} of a newer version; start that \
          version"
     );
-    corrupt(path, &reason)
+    corruption_error(path, &reason)
 }
 
-fn corrupt(path: &Path, reason: &str) -> StoreError {
+fn corruption_error(path: &Path, reason: &str) -> StoreError {
     StoreError::Corrupt {
         reason: format!("{}: {reason}", path.display()),
     }

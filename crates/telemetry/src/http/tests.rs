@@ -9,9 +9,12 @@ fn addresses(texts: &[&str]) -> Vec<IpAddr> {
 #[test]
 fn new_connection_displaces_the_oldest_one_of_the_busiest_client() {
     let sources = addresses(&["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.1", "10.0.0.2"]);
-    assert_eq!(displaced(&sources), Some(1));
-    assert_eq!(displaced(&addresses(&["10.0.0.1", "10.0.0.2"])), Some(0));
-    assert_eq!(displaced(&[]), None);
+    assert_eq!(displaced_connection(&sources), Some(1));
+    assert_eq!(
+        displaced_connection(&addresses(&["10.0.0.1", "10.0.0.2"])),
+        Some(0)
+    );
+    assert_eq!(displaced_connection(&[]), None);
 }
 
 #[test]

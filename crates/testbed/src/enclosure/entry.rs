@@ -64,7 +64,7 @@ impl EnclosureEntry {
                 close(write_end);
                 become_init(read_end)
             }
-            init => keep(init, write_end),
+            init => supervise(init, write_end),
         }
     }
 
@@ -117,7 +117,7 @@ fn become_init(supervisor_exit: i32) -> io::Result<()> {
 }
 
 /// Supervises the enclosure: waits for PID 1 and passes on its exit status.
-fn keep(init: i32, write_end: i32) -> ! {
+fn supervise(init: i32, write_end: i32) -> ! {
     ignore_interrupt();
     close_range(0, write_end.saturating_sub(1));
     close_from(write_end + 1);

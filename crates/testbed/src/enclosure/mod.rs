@@ -137,7 +137,7 @@ pub(crate) fn this_program() -> Result<Command, EnclosureError> {
 pub(crate) fn spawn(command: &mut Command) -> Result<std::process::Child, EnclosureError> {
     entry::prepare(command);
     command.spawn().map_err(|source| match source.raw_os_error() {
-        Some(libc::EPERM | libc::ENOSPC | libc::EINVAL | libc::EACCES) => forbidden(source),
+        Some(libc::EPERM | libc::ENOSPC | libc::EINVAL | libc::EACCES) => forbidding_setting(source),
         _ => start_error(command, source),
     })
 }
@@ -150,7 +150,7 @@ fn start_error(command: &Command, source: io::Error) -> EnclosureError {
 }
 
 /// Finds the setting that causes a rejection.
-fn forbidden(source: io::Error) -> EnclosureError {
+fn forbidding_setting(source: io::Error) -> EnclosureError {
     let settings: [(&'static str, &str, &'static str); 3] = [
         (
             "kernel.unprivileged_userns_clone",

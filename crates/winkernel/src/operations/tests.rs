@@ -23,12 +23,12 @@ fn observed(id: &str, request: &LoadBalancer) -> LoadBalancer {
     }
 }
 
-fn resolved(request: LoadBalancer) -> Resolved {
+fn resolved(request: LoadBalancer) -> ResolvedLoadBalancer {
     let service = ObjectKey::new("ns", "web");
-    Resolved { service, request }
+    ResolvedLoadBalancer { service, request }
 }
 
-fn desired(requests: &[LoadBalancer]) -> BTreeMap<BalancerKey, Resolved> {
+fn desired(requests: &[LoadBalancer]) -> BTreeMap<BalancerKey, ResolvedLoadBalancer> {
     let pair = |request: &LoadBalancer| (key_of(request).unwrap(), resolved(request.clone()));
     requests.iter().map(pair).collect()
 }

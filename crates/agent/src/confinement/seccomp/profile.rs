@@ -157,13 +157,13 @@ impl Profile {
         }
         let mut done = vec![SeccompAction::Allow];
         for rule in &self.syscalls {
-            let of_rule = action(rule.action, rule.errno_ret);
-            if done.contains(&of_rule) {
+            let rule_action = action(rule.action, rule.errno_ret);
+            if done.contains(&rule_action) {
                 continue;
             }
-            let rules = self.rules(|other| action(other.action, other.errno_ret) == of_rule)?;
-            programs.push(program(rules, SeccompAction::Allow, of_rule.clone())?);
-            done.push(of_rule);
+            let rules = self.rules(|other| action(other.action, other.errno_ret) == rule_action)?;
+            programs.push(program(rules, SeccompAction::Allow, rule_action.clone())?);
+            done.push(rule_action);
         }
         let default = action(self.default_action, self.default_errno_ret);
         if default != SeccompAction::Allow {
@@ -177,12 +177,12 @@ impl Profile {
 
     /// Returns true if the filters reject a system call regardless of its arguments.
     pub fn denies(&self, call: &str) -> bool {
-        let of_call = self.syscalls.iter();
-        let of_call = of_call.filter(|rule| rule.names.iter().any(|name| name == call));
-        let of_call: Vec<&Rule> = of_call.collect();
-        let is_allowed = of_call.iter().any(|rule| rule.action.permits());
+        let call_rules = self.syscalls.iter();
+        let call_rules = call_rules.filter(|rule| rule.names.iter().any(|name| name == call));
+        let call_rules: Vec<&Rule> = call_rules.collect();
+        let is_allowed = call_rules.iter().any(|rule| rule.action.permits());
         // Of several filters, the kernel takes the strictest action.
-        let is_rejected = of_call
+        let is_rejected = call_rules
             .iter()
             .any(|rule| !rule.action.permits() && rule.args.is_empty());
         is_rejected || (!is_allowed && !self.default_action.permits())

@@ -47,14 +47,14 @@ impl Holder {
             process: command.spawn().map_err(failed)?,
         };
         let (mut input, mut output) = holder.streams().map_err(failed)?;
-        expect(&mut output, CREATED)?;
+        expect_line(&mut output, CREATED)?;
         for map in ["uid_map", "gid_map"] {
             let first = range.first();
             let line = format!("0 {first} {IDS_PER_POD}\n");
             fs::write(holder.path(map), line).map_err(|source| UserNamespaceError::Map { first, source })?;
         }
         writeln!(input).map_err(failed)?;
-        expect(&mut output, READY)?;
+        expect_line(&mut output, READY)?;
         // The process ends when its input is closed.
         holder.process.stdin = Some(input);
         Ok(holder)
@@ -107,7 +107,7 @@ impl Drop for Holder {
 }
 
 /// Reads the expected line. Any other line is an error message of the process.
-fn expect(output: &mut impl BufRead, expected: &str) -> Result<(), UserNamespaceError> {
+fn expect_line(output: &mut impl BufRead, expected: &str) -> Result<(), UserNamespaceError> {
     let mut line = String::new();
     let read = output.take(LINE_BYTES_MAX).read_line(&mut line);
     read.map_err(|source| UserNamespaceError::Holder { source })?;
@@ -123,7 +123,7 @@ fn expect(output: &mut impl BufRead, expected: &str) -> Result<(), UserNamespace
 }
 
 /// Runs the process: creates the namespaces and waits until its input is closed.
-pub fn hold() -> ExitCode {
+pub fn hold_namespaces() -> ExitCode {
     match create() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -16,7 +16,7 @@ pub mod ranges;
 
 use std::io;
 
-pub use holder::{Holder, SUBCOMMAND, hold};
+pub use holder::{Holder, SUBCOMMAND, hold_namespaces};
 pub use id_map::{IdMap, IdMaps};
 use ranges::RangeError;
 

@@ -247,7 +247,7 @@ impl OwnVariables {
 }
 
 /// Returns the ConfigMaps and Secrets to which the environment of a container refers.
-pub fn referenced(container: &Container) -> impl Iterator<Item = (SourceKind, &str)> {
+pub fn referenced_sources(container: &Container) -> impl Iterator<Item = (SourceKind, &str)> {
     let objects = container.env_from.iter().flat_map(|from| {
         let config_map = from
             .config_map_ref

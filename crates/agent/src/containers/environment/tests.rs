@@ -152,7 +152,7 @@ fn reads_keys_of_config_maps_and_secrets() {
         make(&Sources::new()),
         Err(EnvironmentError::Source { .. })
     ));
-    assert_eq!(referenced(container).count(), 4);
+    assert_eq!(referenced_sources(container).count(), 4);
 }
 
 #[test]

@@ -53,6 +53,6 @@ fn containers_share_the_bytes_of_a_pod() {
         [bytes_max(0), bytes_max(1), bytes_max(4)],
         [12_288, 12_288, 3_072]
     );
-    assert_eq!(truncated("aé", 2), "a");
-    assert_eq!(truncated("aé", 9), "aé");
+    assert_eq!(truncate("aé", 2), "a");
+    assert_eq!(truncate("aé", 9), "aé");
 }

@@ -9,8 +9,8 @@ fn reference(name: &str) -> Reference {
     name.parse().expect("a name")
 }
 
-fn with_credentials<'a>(digest: &'a Digest, before: Option<&'a Digest>) -> Option<Pulled<'a>> {
-    Some(Pulled {
+fn with_credentials<'a>(digest: &'a Digest, before: Option<&'a Digest>) -> Option<SuccessfulPull<'a>> {
+    Some(SuccessfulPull {
         digest,
         before,
         has_credentials: true,
@@ -60,7 +60,7 @@ fn pulls_without_credentials_and_former_images_are_for_all() {
         Some(&present),
     );
     assert!(!access.permits("other", &name, &second));
-    let without = Pulled {
+    let without = SuccessfulPull {
         digest: &second,
         before: Some(&second),
         has_credentials: false,
@@ -93,7 +93,7 @@ fn images_are_for_no_other_namespace_after_a_loss_of_entries() {
     let access = ImageAccess::open(path.clone());
     let (image, name) = (digest("a"), reference("registry.example/team/app:1"));
     assert!(!access.permits("team", &name, &image));
-    let without = Pulled {
+    let without = SuccessfulPull {
         digest: &image,
         before: Some(&image),
         has_credentials: false,

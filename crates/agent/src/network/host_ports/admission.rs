@@ -11,11 +11,11 @@ pub const MESSAGE: &str = "Pod was rejected: Predicate NodePorts failed: node(s)
 
 /// Returns true if two Pods name the same port of the node. In the host network, all ports are ports of the node.
 pub fn collide(pod: &Pod, other: &Pod) -> bool {
-    let mut ports = host_ports(pod).map(requested).peekable();
+    let mut ports = host_ports(pod).map(requested_port).peekable();
     if ports.peek().is_none() {
         return false;
     }
-    let used: UsedHostPorts<'_> = host_ports(other).map(requested).collect();
+    let used: UsedHostPorts<'_> = host_ports(other).map(requested_port).collect();
     ports.any(|port| used.conflict_with(&port))
 }
 
@@ -28,7 +28,7 @@ pub(super) fn host_ports(pod: &Pod) -> impl Iterator<Item = &ContainerPort> {
     ports.filter(|port| port.host_port != 0)
 }
 
-fn requested(port: &ContainerPort) -> RequestedHostPort<'_> {
+fn requested_port(port: &ContainerPort) -> RequestedHostPort<'_> {
     RequestedHostPort {
         host_ip: &port.host_ip,
         protocol: port.protocol.as_str(),

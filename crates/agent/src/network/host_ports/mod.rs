@@ -144,12 +144,12 @@ struct Rules {
 impl Rules {
     /// Writes the table.
     fn write(&mut self) -> Result<(), HostPortError> {
-        table::write(opened(&mut self.nftables)?, &self.pods)
+        table::write(open_connection(&mut self.nftables)?, &self.pods)
     }
 }
 
 /// Opens the connection, unless it is open.
-fn opened(connection: &mut Option<Nftables>) -> Result<&mut Nftables, HostPortError> {
+fn open_connection(connection: &mut Option<Nftables>) -> Result<&mut Nftables, HostPortError> {
     let nftables = match connection.take() {
         Some(nftables) => nftables,
         None => Nftables::open().map_err(HostPortError::Open)?,
@@ -216,7 +216,7 @@ impl HostPorts {
     /// Opens a monitor of changes by other programs.
     fn monitor(&self) -> Result<Monitor, HostPortError> {
         let mut rules = self.lock();
-        let nftables = opened(&mut rules.nftables)?;
+        let nftables = open_connection(&mut rules.nftables)?;
         // The kernel assigns the port ID with the first request.
         nftables.generation()?;
         let own_port = nftables.port().map_err(HostPortError::Open)?;

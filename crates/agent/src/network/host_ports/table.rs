@@ -65,6 +65,7 @@ pub fn remove_table() -> Result<bool, HostPortError> {
     Ok(nftables.delete_table(TableFamily::Inet, TABLE)?)
 }
 
+/// Returns the transaction that writes the table with the maps of these ports.
 fn batch<'a>(ports: impl Iterator<Item = &'a HostPort> + Clone) -> Batch {
     let mut batch = Batch::new(TABLE, None);
     let table = Table {
@@ -275,7 +276,7 @@ fn family_is(is_ipv6: bool) -> Vec<Expression> {
         key: MetaKey::Family,
         into: START,
     };
-    vec![family, equal(&[number])]
+    vec![family, equal_bytes(&[number])]
 }
 
 /// Matches a destination that is an address of the node.
@@ -284,7 +285,7 @@ fn is_of_node() -> [Expression; 2] {
         address: FibAddress::Destination,
         into: START,
     };
-    [load_type, equal(&RTN_LOCAL.to_ne_bytes())]
+    [load_type, equal_bytes(&RTN_LOCAL.to_ne_bytes())]
 }
 
 fn load_port(into: Register) -> [Expression; 2] {
@@ -328,7 +329,7 @@ fn is_loopback() -> [Expression; 2] {
         into: START,
         mask: vec![255, 0, 0, 0],
     };
-    [mask, equal(&[127, 0, 0, 0])]
+    [mask, equal_bytes(&[127, 0, 0, 0])]
 }
 
 fn is_in_set(set: String) -> Expression {
@@ -339,7 +340,7 @@ fn is_in_set(set: String) -> Expression {
     }
 }
 
-fn equal(value: &[u8]) -> Expression {
+fn equal_bytes(value: &[u8]) -> Expression {
     Expression::Compare {
         register: START,
         comparison: Comparison::Equal,

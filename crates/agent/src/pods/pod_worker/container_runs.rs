@@ -131,7 +131,7 @@ impl PodWorker {
         self.runs.by_container.remove(name);
         tracing::debug!(pod = %self.context.key, container = name, exit_code = exit.code, "container exited");
         let message = self.termination_message(name, exit.code).await;
-        let mut terminated = terminated(exit, message);
+        let mut terminated = terminated_state(exit, message);
         let uid = &self.context.pod.metadata.uid;
         let cgroups = self.context.agent.cgroups.as_ref();
         if cgroups.is_ok_and(|cgroups| cgroups.finish(uid, name)) && exit.code != 0 {
@@ -221,7 +221,7 @@ impl PodWorker {
 }
 
 /// Returns the state of a container after an exit, with its termination message.
-pub(super) fn terminated(exit: &Exit, message: String) -> Terminated {
+pub(super) fn terminated_state(exit: &Exit, message: String) -> Terminated {
     Terminated {
         exit_code: exit.code,
         signal: exit.signal,

@@ -124,7 +124,12 @@ impl PodWorker {
         let now = Timestamp::now();
         let Some(container) = self.context.container(name).cloned() else {
             let message = format!("the Pod has no container {name} any more");
-            self.wait_for_image(name, "CreateContainerError", message, later(now, BACK_OFF_FIRST));
+            self.wait_for_image(
+                name,
+                "CreateContainerError",
+                message,
+                time_after(now, BACK_OFF_FIRST),
+            );
             return None;
         };
         let agent = Arc::clone(&self.context.agent);
@@ -151,7 +156,7 @@ impl PodWorker {
                 name,
                 "ContainerCreating",
                 String::new(),
-                later(now, PULL_CHECK_INTERVAL),
+                time_after(now, PULL_CHECK_INTERVAL),
             );
             return None;
         }
@@ -171,7 +176,7 @@ impl PodWorker {
             name,
             "ContainerCreating",
             String::new(),
-            later(now, PULL_CHECK_INTERVAL),
+            time_after(now, PULL_CHECK_INTERVAL),
         );
         None
     }
@@ -198,7 +203,7 @@ impl PodWorker {
         let delay = last.map_or(BACK_OFF_FIRST, |last| {
             last.delay.saturating_mul(2).min(BACK_OFF_MAX)
         });
-        let until = later(now, delay);
+        let until = time_after(now, delay);
         let back_off = BackOff {
             delay,
             until,
@@ -207,7 +212,7 @@ impl PodWorker {
         self.images.back_offs.insert(name.clone(), back_off);
         // Only pulls burden a registry. Half of the time the container shows the failure, then the back-off.
         let due = match error {
-            ImageError::Pull(_) => later(now, delay / 2),
+            ImageError::Pull(_) => time_after(now, delay / 2),
             _ => until,
         };
         self.wait_for_image(&name, reason, message, due);
@@ -336,6 +341,6 @@ fn message_of(error: &impl Display) -> String {
 }
 
 /// Returns the time after `start`. Beyond the range of timestamps, `start` itself.
-fn later(start: Timestamp, delay: SignedDuration) -> Timestamp {
+fn time_after(start: Timestamp, delay: SignedDuration) -> Timestamp {
     start.checked_add(delay).unwrap_or(start)
 }

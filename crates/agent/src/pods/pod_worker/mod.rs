@@ -35,7 +35,7 @@ use crate::runtime::SandboxEvent;
 use crate::sandbox::protocol::ContainerState;
 use crate::static_pods::mirror_pod::MirrorPod;
 
-use container_runs::{ContainerRuns, terminated};
+use container_runs::{ContainerRuns, terminated_state};
 use image::ImageSearches;
 use sandbox::{AdoptedState, PodSandbox};
 use status::PodStatus;
@@ -199,7 +199,8 @@ impl PodWorker {
                 }
                 ContainerState::Ended(exit) => {
                     let message = self.termination_message(name, exit.code).await;
-                    self.containers.adopt_terminated(name, terminated(exit, message));
+                    self.containers
+                        .adopt_terminated(name, terminated_state(exit, message));
                 }
             }
         }

@@ -223,9 +223,9 @@ impl PodSandbox {
         };
         let hosts = hosts_file::for_pod(pod, &agent.settings.cluster_dns, &self.addresses, &host_file);
         context.directory.write("hosts", &hosts)?;
-        let of_node = rustix::system::uname();
-        let of_node = of_node.nodename().to_string_lossy();
-        let hostname = hostname.unwrap_or(&of_node);
+        let node_hostname = rustix::system::uname();
+        let node_hostname = node_hostname.nodename().to_string_lossy();
+        let hostname = hostname.unwrap_or(&node_hostname);
         context
             .directory
             .write("hostname", &format!("{hostname}\n"))

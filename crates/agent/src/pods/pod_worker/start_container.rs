@@ -10,7 +10,8 @@ use super::image::ImageSource;
 use crate::confinement::user_namespaces::owners::PodUsers;
 use crate::confinement::{ConfinementError, check_image_user, confinement};
 use crate::containers::environment::{
-    EnvironmentError, PodFacts, SourceKind, Sources, Variables, container_variables, expand_words, referenced,
+    EnvironmentError, PodFacts, SourceKind, Sources, Variables, container_variables, expand_words,
+    referenced_sources,
 };
 use crate::images::echo;
 use crate::images::image_table::{Entrypoint, ImageUser};
@@ -186,7 +187,7 @@ impl ContainerStart<'_> {
     /// container that needs one waits.
     async fn sources(&self) -> Sources {
         let mut sources = Sources::new();
-        for (kind, name) in referenced(self.container) {
+        for (kind, name) in referenced_sources(self.container) {
             let key = (kind, name.to_owned());
             if sources.contains_key(&key) {
                 continue;

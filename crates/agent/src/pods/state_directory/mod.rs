@@ -280,9 +280,9 @@ impl PodDirectory {
     /// # Errors
     /// [`StateError::File`].
     pub fn prepare_termination_message(&self, container: &str, run: u32) -> Result<PathBuf, StateError> {
-        let of_container = self.termination_messages(container);
-        removal::remove_tree(&of_container).map_err(|source| file_error(&of_container, source))?;
-        create_private(&of_container)?;
+        let directory = self.termination_messages(container);
+        removal::remove_tree(&directory).map_err(|source| file_error(&directory, source))?;
+        create_private(&directory)?;
         let path = self.termination_message(container, run);
         fs::File::create(&path)
             .and_then(|file| file.set_permissions(fs::Permissions::from_mode(0o666)))
@@ -320,9 +320,9 @@ impl PodDirectory {
     /// # Errors
     /// [`StateError::File`].
     pub fn prepare_writable_layer(&self, container: &str, run: u32) -> Result<PathBuf, StateError> {
-        let of_container = self.writable_layers(container);
-        removal::remove_tree(&of_container).map_err(|source| file_error(&of_container, source))?;
-        let path = of_container.join(run.to_string());
+        let directory = self.writable_layers(container);
+        removal::remove_tree(&directory).map_err(|source| file_error(&directory, source))?;
+        let path = directory.join(run.to_string());
         create_private(&path)?;
         Ok(path)
     }

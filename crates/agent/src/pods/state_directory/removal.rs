@@ -43,7 +43,7 @@ fn remove_names(top: &OwnedFd, moved: &mut u64) -> io::Result<bool> {
     for_each_name(top, |name| {
         if !remove_file(top, name)? {
             let directory = openat(top, name, OPEN, Mode::empty())?;
-            while empty(&directory, top, moved)? {}
+            while empty_directory(&directory, top, moved)? {}
             unlinkat(top, name, AtFlags::REMOVEDIR)?;
         }
         Ok(())
@@ -51,7 +51,7 @@ fn remove_names(top: &OwnedFd, moved: &mut u64) -> io::Result<bool> {
 }
 
 /// Removes the files in a directory, and moves the directories in it into the topmost one. Returns false if it is empty.
-fn empty(directory: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::Result<bool> {
+fn empty_directory(directory: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::Result<bool> {
     for_each_name(directory, |name| {
         if !remove_file(directory, name)? {
             move_up(directory, name, top, moved)?;

@@ -38,8 +38,8 @@ pub(super) fn conditions(
     let containers_ready = containers_ready(containers, phase);
     let all = [
         ("PodReadyToStartContainers", network),
-        ("Initialized", initialized(containers)),
-        ("Ready", ready(pod, containers_ready.clone())),
+        ("Initialized", check_initialized(containers)),
+        ("Ready", check_ready(pod, containers_ready.clone())),
         ("ContainersReady", containers_ready),
         // The scheduler sets it; a Pod that was created with a node name has no other writer.
         ("PodScheduled", None),
@@ -63,7 +63,7 @@ fn false_condition(reason: &'static str, message: String) -> FalseCondition {
     FalseCondition { reason, message }
 }
 
-fn initialized(containers: &Containers) -> Option<FalseCondition> {
+fn check_initialized(containers: &Containers) -> Option<FalseCondition> {
     if containers.is_initialized() {
         return None;
     }
@@ -98,7 +98,7 @@ fn containers_ready(containers: &Containers, phase: Phase) -> Option<FalseCondit
 }
 
 /// Readiness of the Pod: of its containers, then of its readiness gates.
-fn ready(pod: &Pod, containers_ready: Option<FalseCondition>) -> Option<FalseCondition> {
+fn check_ready(pod: &Pod, containers_ready: Option<FalseCondition>) -> Option<FalseCondition> {
     if containers_ready.is_some() {
         return containers_ready;
     }

@@ -124,7 +124,7 @@ fn contains_list(present: &Value, written: &[Value]) -> bool {
 }
 
 /// Returns the status of a Pod that this node rejects.
-pub fn rejected(reason: &str, message: &str) -> Value {
+pub fn rejected_status(reason: &str, message: &str) -> Value {
     json!({"phase": Phase::Failed.as_str(), "reason": reason, "message": message})
 }
 
@@ -173,22 +173,22 @@ fn container_statuses(pod: &Pod, specs: &[Container], observation: &Observation<
             "restartCount": container.restarts,
             "ready": container.is_ready || is_completed_init,
             "started": container.is_started,
-            "state": state(container, message_bytes_max),
+            "state": container_state(container, message_bytes_max),
         });
         if container.is_running() {
-            let of_image = image.and_then(|image| image.stop_signal.as_deref());
-            let signal = stop_signal::of_container(Some(spec), of_image);
+            let image_signal = image.and_then(|image| image.stop_signal.as_deref());
+            let signal = stop_signal::of_container(Some(spec), image_signal);
             status["stopSignal"] = stop_signal::name(signal).into();
         }
         if let Some(last) = &container.last {
-            status["lastState"] = json!({"terminated": terminated(last, message_bytes_max)});
+            status["lastState"] = json!({"terminated": terminated_state(last, message_bytes_max)});
         }
         Some(status)
     };
     specs.iter().filter_map(status_of).collect()
 }
 
-fn state(container: &TrackedContainer, message_bytes_max: usize) -> Value {
+fn container_state(container: &TrackedContainer, message_bytes_max: usize) -> Value {
     match &container.state {
         State::Waiting { reason, message, .. } => {
             let mut waiting = Map::from_iter([("reason".to_owned(), Value::from(*reason))]);
@@ -198,11 +198,11 @@ fn state(container: &TrackedContainer, message_bytes_max: usize) -> Value {
             json!({"waiting": waiting})
         }
         State::Running { since } => json!({"running": {"startedAt": whole_seconds(*since)}}),
-        State::Terminated(state) => json!({"terminated": terminated(state, message_bytes_max)}),
+        State::Terminated(state) => json!({"terminated": terminated_state(state, message_bytes_max)}),
     }
 }
 
-fn terminated(state: &Terminated, message_bytes_max: usize) -> Value {
+fn terminated_state(state: &Terminated, message_bytes_max: usize) -> Value {
     let mut value = json!({
         "exitCode": state.exit_code,
         "reason": state.reason,
@@ -210,7 +210,7 @@ fn terminated(state: &Terminated, message_bytes_max: usize) -> Value {
         "startedAt": whole_seconds(state.started_at),
     });
     if !state.message.is_empty() {
-        value["message"] = termination_message::truncated(&state.message, message_bytes_max).into();
+        value["message"] = termination_message::truncate(&state.message, message_bytes_max).into();
     }
     if let Some(signal) = state.signal {
         value["signal"] = signal.into();

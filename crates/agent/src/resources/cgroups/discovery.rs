@@ -10,7 +10,7 @@ const AGENT: &str = "portolan-agent";
 
 /// Mounted hierarchy.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mounted {
+pub(super) struct MountedHierarchy {
     pub(super) path: PathBuf,
     /// Controllers of a version 1 hierarchy; `None` for version 2.
     pub(super) controllers: Option<Vec<String>>,
@@ -40,7 +40,7 @@ pub(super) fn open() -> Result<Cgroups, CgroupError> {
         }
     }
     let group_of = |controller: &str| -> Result<PathBuf, CgroupError> {
-        let has_controller = |hierarchy: &&Mounted| {
+        let has_controller = |hierarchy: &&MountedHierarchy| {
             let controllers = hierarchy.controllers.as_ref();
             controllers.is_some_and(|all| all.iter().any(|name| name == controller))
         };
@@ -86,8 +86,8 @@ fn create_usable(pods: &Path) -> Result<(), CgroupError> {
 }
 
 /// Parses the hierarchies in `/proc/self/mounts`.
-pub(super) fn parse_mounts(mounts: &str) -> Vec<Mounted> {
-    let read = |line: &str| -> Option<Mounted> {
+pub(super) fn parse_mounts(mounts: &str) -> Vec<MountedHierarchy> {
+    let read = |line: &str| -> Option<MountedHierarchy> {
         let mut fields = line.split_whitespace().skip(1);
         let (path, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
         let controllers = match kind {
@@ -95,7 +95,7 @@ pub(super) fn parse_mounts(mounts: &str) -> Vec<Mounted> {
             "cgroup2" => None,
             _ => return None,
         };
-        Some(Mounted {
+        Some(MountedHierarchy {
             path: path.into(),
             controllers,
         })

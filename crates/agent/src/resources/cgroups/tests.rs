@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::discovery::{Mounted, parse_mounts, path_of};
+use super::discovery::{MountedHierarchy, parse_mounts, path_of};
 use super::*;
 
 fn limits(resources: serde_json::Value) -> Limits {
@@ -97,7 +97,7 @@ fn cgroup_hierarchies_are_found_in_mounts() {
     let found = parse_mounts(mounts);
     assert_eq!(found.len(), 2);
     assert!(found[0].controllers.as_ref().unwrap().contains(&"cpu".to_owned()));
-    let v2 = Mounted {
+    let v2 = MountedHierarchy {
         path: "/sys/fs/cgroup/unified".into(),
         controllers: None,
     };

@@ -1,5 +1,5 @@
-//! Limits of the disk that a Pod uses (kubelet's `localStorageEviction`): writable layers, logs, `emptyDir` volumes, and
-//! the files of the Pod in `/etc` of its containers.
+//! Limits of the disk that a Pod uses (kubelet's `localStorageEviction`). Writable layers, logs, `emptyDir` volumes,
+//! and the files of the Pod in `/etc` of its containers count.
 
 mod usage;
 
@@ -10,7 +10,7 @@ use crate::object::quantity::Quantity;
 use crate::object::{Container, Pod, PodSpec};
 use crate::pods::state_directory::PodDirectory;
 
-use usage::{Budget, ENTRIES_MAX, ENTRIES_PER_ROUND, Unmeasured, Walk, bytes_of_file};
+use usage::{Budget, ENTRIES_MAX, ENTRIES_PER_ROUND, UnmeasuredReason, Walk, bytes_of_file};
 
 #[cfg(test)]
 mod tests;
@@ -92,8 +92,8 @@ impl StorageLimits {
                 "Usage of EmptyDir volume {name:?} exceeds the limit {text:?}. "
             ));
         }
-        let of_names = usage.containers.values().chain(usage.volumes.values());
-        let total = of_names.fold(usage.shared_files, |total, bytes| total.saturating_add(*bytes));
+        let named_bytes = usage.containers.values().chain(usage.volumes.values());
+        let total = named_bytes.fold(usage.shared_files, |total, bytes| total.saturating_add(*bytes));
         if let Some(Limit { text, .. }) = self.pod.as_ref().filter(|limit| total > limit.bytes) {
             return Some(format!(
                 "Pod ephemeral local storage usage exceeds the total limit of containers {text}. "
@@ -190,7 +190,7 @@ impl Measurement {
     }
 
     /// Counts at most `entries` files and directories. Returns true at the end.
-    fn advance(&mut self, entries: usize) -> Result<bool, Unmeasured> {
+    fn advance(&mut self, entries: usize) -> Result<bool, UnmeasuredReason> {
         let mut budget = Budget {
             round: entries,
             total: self.entries_left,
@@ -272,12 +272,12 @@ fn sum(mut limits: Vec<Limit>) -> Option<Limit> {
     Some(Limit {
         name: String::new(),
         bytes,
-        text: binary(bytes),
+        text: binary_quantity(bytes),
     })
 }
 
 /// Returns the bytes as a quantity with the largest binary suffix that is exact.
-fn binary(bytes: u64) -> String {
+fn binary_quantity(bytes: u64) -> String {
     const SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let mut number = bytes;
     let mut suffixes = SUFFIXES.iter();

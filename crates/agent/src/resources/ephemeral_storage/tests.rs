@@ -142,7 +142,7 @@ fn files_beyond_one_round_count_in_the_next_ones() {
         round: 100,
         total: 22,
     };
-    assert_eq!(walk.advance(&mut budget), Err(Unmeasured::Entries));
+    assert_eq!(walk.advance(&mut budget), Err(UnmeasuredReason::Entries));
 }
 
 #[test]
@@ -196,5 +196,5 @@ fn tree_deeper_than_a_path_cannot_be_measured() {
         round: 100,
         total: 100,
     };
-    assert_eq!(walk.advance(&mut budget), Err(Unmeasured::Depth));
+    assert_eq!(walk.advance(&mut budget), Err(UnmeasuredReason::Depth));
 }

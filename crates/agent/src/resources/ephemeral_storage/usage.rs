@@ -32,7 +32,7 @@ const OPEN: OFlags = OFlags::RDONLY
 
 /// Reason why the usage of a Pod is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unmeasured {
+pub(super) enum UnmeasuredReason {
     /// More than [`ENTRIES_MAX`] files and directories.
     Entries,
     /// Too many directories in one directory, or too long names of directories.
@@ -41,7 +41,7 @@ pub(super) enum Unmeasured {
     Depth,
 }
 
-impl Display for Unmeasured {
+impl Display for UnmeasuredReason {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Entries => write!(formatter, "expected at most {ENTRIES_MAX} files and directories"),
@@ -120,8 +120,8 @@ impl Walk {
     /// Counts entries until the tree or the round ends. Returns true at the end of the tree.
     ///
     /// # Errors
-    /// [`Unmeasured`] for a tree beyond the bounds.
-    pub(super) fn advance(&mut self, budget: &mut Budget) -> Result<bool, Unmeasured> {
+    /// [`UnmeasuredReason`] for a tree beyond the bounds.
+    pub(super) fn advance(&mut self, budget: &mut Budget) -> Result<bool, UnmeasuredReason> {
         loop {
             let next = match self.current.take() {
                 None => self.next_directory()?,
@@ -137,11 +137,11 @@ impl Walk {
         }
     }
 
-    fn next_directory(&mut self) -> Result<Option<OpenDirectory>, Unmeasured> {
+    fn next_directory(&mut self) -> Result<Option<OpenDirectory>, UnmeasuredReason> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         while let Some(path) = self.tree.next_pending() {
             let descriptor = match openat2(&self.top, &path, OPEN, Mode::empty(), resolve) {
-                Err(Errno::NAMETOOLONG) => return Err(Unmeasured::Depth),
+                Err(Errno::NAMETOOLONG) => return Err(UnmeasuredReason::Depth),
                 // The container may have removed or moved it meanwhile.
                 Err(_) => continue,
                 Ok(descriptor) => descriptor,
@@ -161,10 +161,10 @@ impl Walk {
 /// Returns the bytes of a file on disk; 0 for one that is missing.
 pub(super) fn bytes_of_file(path: &Path) -> u64 {
     let stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW);
-    stat.map_or(0, |stat| occupied(&stat))
+    stat.map_or(0, |stat| occupied_bytes(&stat))
 }
 
-fn occupied(stat: &Stat) -> u64 {
+fn occupied_bytes(stat: &Stat) -> u64 {
     let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
     blocks.saturating_mul(BLOCK_BYTES)
 }
@@ -189,7 +189,7 @@ impl Tree {
 
     /// Counts the entries of a directory and queues its directories. The rest of a directory that is removed meanwhile
     /// does not count. Returns false if the round ends before the directory.
-    fn read(&mut self, directory: &mut OpenDirectory, budget: &mut Budget) -> Result<bool, Unmeasured> {
+    fn read(&mut self, directory: &mut OpenDirectory, budget: &mut Budget) -> Result<bool, UnmeasuredReason> {
         while budget.round > 0 {
             let Some(Ok(entry)) = directory.entries.read() else {
                 return Ok(true);
@@ -199,7 +199,7 @@ impl Tree {
                 continue;
             }
             budget.round -= 1;
-            budget.total = budget.total.checked_sub(1).ok_or(Unmeasured::Entries)?;
+            budget.total = budget.total.checked_sub(1).ok_or(UnmeasuredReason::Entries)?;
             // The container may have removed it meanwhile.
             let Ok(stat) = statat(&directory.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
@@ -213,7 +213,7 @@ impl Tree {
             } else if stat.st_nlink > 1 && !self.is_first_name(stat.st_ino) {
                 continue;
             }
-            self.bytes = self.bytes.saturating_add(occupied(&stat));
+            self.bytes = self.bytes.saturating_add(occupied_bytes(&stat));
         }
         Ok(false)
     }
@@ -227,10 +227,10 @@ impl Tree {
     }
 
     /// Queues a directory.
-    fn enqueue(&mut self, path: PathBuf) -> Result<(), Unmeasured> {
+    fn enqueue(&mut self, path: PathBuf) -> Result<(), UnmeasuredReason> {
         let length = path.as_os_str().len();
         if self.pending.len() >= PENDING_MAX || self.pending_bytes + length > PATH_BYTES_MAX {
-            return Err(Unmeasured::Directories);
+            return Err(UnmeasuredReason::Directories);
         }
         self.pending_bytes += length;
         self.pending.push(path);

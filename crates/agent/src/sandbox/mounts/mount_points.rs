@@ -107,7 +107,7 @@ fn cover(directory: &Path) -> io::Result<()> {
     let is_root = directory == Path::new("/");
     let mount_point = if is_root { Path::new(STAGING) } else { directory };
     mount("portolan", mount_point, "tmpfs", MountFlags::empty(), None)?;
-    fill(mount_point, &metadata, entries)?;
+    restore_entries(mount_point, &metadata, entries)?;
     if is_root {
         // The old root is detached; the staging directory becomes the new one.
         std::env::set_current_dir(STAGING)?;
@@ -144,7 +144,7 @@ fn entries(directory: &Path) -> io::Result<Vec<(std::ffi::OsString, CoveredEntry
     Ok(entries)
 }
 
-fn fill(
+fn restore_entries(
     directory: &Path,
     metadata: &Metadata,
     entries: Vec<(std::ffi::OsString, CoveredEntry)>,

@@ -14,13 +14,13 @@ fn path_without_access_needs_no_mask_if_the_pod_has_one_user() {
 #[test]
 fn pod_without_a_proc_of_its_own_fails_unless_it_has_host_pid() {
     let refused = io::Error::from(io::ErrorKind::PermissionDenied);
-    let error = without_proc(&refused, false).unwrap_err().to_string();
+    let error = handle_missing_proc(&refused, false).unwrap_err().to_string();
     assert!(error.starts_with("mounting /proc of the Pod: "), "{error}");
     assert!(error.contains("run the agent on the host"), "{error}");
     let other = io::Error::from(io::ErrorKind::NotFound);
     assert_eq!(
-        without_proc(&other, false).unwrap_err().kind(),
+        handle_missing_proc(&other, false).unwrap_err().kind(),
         io::ErrorKind::NotFound
     );
-    assert!(without_proc(&refused, true).is_ok());
+    assert!(handle_missing_proc(&refused, true).is_ok());
 }

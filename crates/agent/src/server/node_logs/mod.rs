@@ -81,14 +81,18 @@ fn listing(directory: Dir) -> io::Result<String> {
     names.sort();
     let mut page = String::from("<pre>\n");
     for name in names {
-        page.push_str(&format!("<a href=\"./{}\">{}</a>\n", link(&name), escaped(&name)));
+        page.push_str(&format!(
+            "<a href=\"./{}\">{}</a>\n",
+            percent_encode(&name),
+            escape_html(&name)
+        ));
     }
     page.push_str("</pre>\n");
     Ok(page)
 }
 
 /// Percent-encodes a name, except for characters that a path may contain.
-fn link(name: &str) -> String {
+fn percent_encode(name: &str) -> String {
     let mut link = String::with_capacity(name.len());
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
@@ -100,7 +104,7 @@ fn link(name: &str) -> String {
     link
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

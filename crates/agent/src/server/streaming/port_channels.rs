@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::port_forward::dial;
-use super::websocket::{Sink, Source, accept, encoded, normal_closure};
+use super::websocket::{Sink, Source, accept, encode_message, normal_closure};
 use super::{MESSAGES_WAITING_MAX, PING_PERIOD, READ_BYTES_MAX};
 
 /// Maximum number of ports of one session.
@@ -181,7 +181,7 @@ async fn send_all<S: AsyncRead + AsyncWrite + Unpin>(
     loop {
         let message = tokio::select! {
             next = outgoing.recv() => match next {
-                Some((channel, bytes)) => encoded(encoding, channel, &bytes),
+                Some((channel, bytes)) => encode_message(encoding, channel, &bytes),
                 None => break,
             },
             _ = pings.tick() => Message::Ping(Bytes::new()),

@@ -75,7 +75,7 @@ where
         waiting.retain(|_, pending| pending.deadline > now);
         let Some(headers) = parse(&stream.headers) else {
             let message = "expected the headers streamType, port and requestID";
-            refuse(&stream.sender, message).await;
+            send_error(&stream.sender, message).await;
             continue;
         };
         let kind = headers.kind;
@@ -101,7 +101,7 @@ where
                     StreamKind::Data => "",
                     StreamKind::Error => "too many forwarded connections",
                 };
-                refuse(&pending.sender, message).await;
+                send_error(&pending.sender, message).await;
             }
             _ => {
                 waiting.insert(headers.request_id, pending);
@@ -130,7 +130,7 @@ fn parse(headers: &Headers) -> Option<StreamHeaders> {
     })
 }
 
-async fn refuse(sender: &StreamSender, message: &str) {
+async fn send_error(sender: &StreamSender, message: &str) {
     if let Err(error) = sender.send(message.as_bytes(), true).await {
         tracing::debug!(%error, "error of a forwarded port not sent");
     }
@@ -162,11 +162,11 @@ async fn forward(
     let message = match result {
         Ok(()) => String::new(),
         Err(cause) => {
-            refuse(&sender, "").await;
+            send_error(&sender, "").await;
             format!("error forwarding port {port} to pod {pod}: {cause}")
         }
     };
-    refuse(&error, &message).await;
+    send_error(&error, &message).await;
 }
 
 /// Copies both directions until both have ended.

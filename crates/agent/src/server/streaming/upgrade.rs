@@ -72,7 +72,7 @@ impl Upgrade {
             Transport::Spdy => (HeaderName::from_static(STREAM_PROTOCOL_HEADER), spdy),
             Transport::WebSocket => (SEC_WEBSOCKET_PROTOCOL, websocket),
         };
-        let client = listed(headers, &header);
+        let client = listed_values(headers, &header);
         let names: Vec<&str> = client.iter().map(String::as_str).collect();
         let protocol = if client.is_empty() {
             // A client that names no protocol is older than the negotiation. Commands then have the first version of
@@ -115,7 +115,7 @@ impl Upgrade {
 }
 
 /// Returns the values of a header that may occur several times and contain lists with commas.
-fn listed(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
+fn listed_values(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let texts = headers
         .get_all(name)
         .iter()

@@ -162,7 +162,7 @@ async fn send_all<S: AsyncRead + AsyncWrite + Unpin>(
             None => break,
             Some(None) => Message::Ping(Bytes::new()),
             Some(Some((stream, _))) if !sent.contains(&stream) => continue,
-            Some(Some((stream, bytes))) => encoded(encoding, stream.channel(), &bytes),
+            Some(Some((stream, bytes))) => encode_message(encoding, stream.channel(), &bytes),
         };
         if let Err(error) = sink.send(message).await {
             tracing::debug!(%error, "output of a command not sent");
@@ -175,7 +175,7 @@ async fn send_all<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 /// Returns the message with bytes of a channel.
-pub(super) fn encoded(encoding: Encoding, channel: u8, bytes: &[u8]) -> Message {
+pub(super) fn encode_message(encoding: Encoding, channel: u8, bytes: &[u8]) -> Message {
     let content = encoding.encode_channel(channel, bytes);
     match (encoding, std::str::from_utf8(&content)) {
         (Encoding::Base64, Ok(text)) => Message::text(text),

@@ -108,6 +108,7 @@ struct Position<'a> {
 }
 
 impl Position<'_> {
+    /// Parses, completes and validates the Pod in a document.
     fn parse_pod(&self, document: Value) -> Result<StaticPod, ManifestError> {
         let (version, found) = (text(&document, "apiVersion"), text(&document, "kind"));
         if (version, found) != ("v1", "Pod") {

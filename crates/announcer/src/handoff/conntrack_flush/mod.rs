@@ -63,14 +63,14 @@ pub(crate) fn collect(
     };
     let mut flows: Vec<Flow> = Vec::new();
     for family in [Family::V4, Family::V6] {
-        let of_family = || flushes.keys().filter(|address| Family::of(**address) == family);
-        let count = of_family().count();
+        let family_flushes = || flushes.keys().filter(|address| Family::of(**address) == family);
+        let count = family_flushes().count();
         if count > 0 && (family == Family::V6 || count > SINGLE_QUERIES_MAX) {
             let room = FLOWS_MAX.saturating_sub(flows.len());
             flows.extend(conntrack.flows_at_most(room, family, tcp::PROTOCOL, &mut is_stale)?);
             continue;
         }
-        for address in of_family() {
+        for address in family_flushes() {
             let room = FLOWS_MAX.saturating_sub(flows.len());
             flows.extend(conntrack.flows_to(room, *address, tcp::PROTOCOL, &mut is_stale)?);
         }

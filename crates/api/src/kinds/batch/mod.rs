@@ -242,7 +242,7 @@ fn validate_template_update(errors: &mut FieldErrors, new_spec: &Value, old: &Va
     }
     let mut path = path.child("template");
     if suspended_template::is_adjustable(old) {
-        if *template == suspended_template::adjusted(before, template) {
+        if *template == suspended_template::adjusted_template(before, template) {
             return;
         }
         path = path.child("spec");

@@ -6,8 +6,8 @@ use crate::machinery::tree::{
     child, flag_if_set, is_set, items, items_mut, number, object_mut, set_or_clear, text,
 };
 
-/// Returns true if a Job may change parts of its template: it is suspended, has no active Pods, and either never started
-/// or has stopped its Pods since then.
+/// Returns true if a Job may change parts of its template. The Job has to be suspended without active Pods. It has
+/// either never started, or has stopped its Pods since then.
 pub(super) fn is_adjustable(old: &Value) -> bool {
     let (spec, status) = (child(old, "spec"), child(old, "status"));
     let mut conditions = items(status, "conditions").iter();
@@ -20,7 +20,7 @@ pub(super) fn is_adjustable(old: &Value) -> bool {
 
 /// Returns the old template with the parts of the new one that a suspended Job may change: labels, annotations, scheduling
 /// directives and resources.
-pub(super) fn adjusted(old: &Value, new: &Value) -> Value {
+pub(super) fn adjusted_template(old: &Value, new: &Value) -> Value {
     let mut template = old.clone();
     copy(&mut template, new, "metadata", &["labels", "annotations"]);
     copy(

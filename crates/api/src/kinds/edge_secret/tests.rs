@@ -1,7 +1,7 @@
 use super::*;
 
 fn named(annotations: &[(&str, &str)]) -> Vec<String> {
-    let secrets = named_by(annotations.iter().copied());
+    let secrets = named_secrets(annotations.iter().copied());
     let text = |secret: &SecretName| match &secret.namespace {
         Some(namespace) => format!("{namespace}/{}", secret.name),
         None => secret.name.to_string(),

@@ -52,7 +52,7 @@ pub fn validate_ip_address_update(new: &Value, old: &Value) -> FieldErrors {
         let path = Path::new("spec").child("parentRef");
         errors.push(FieldError::invalid(
             &path,
-            shown(parent(new)),
+            format_parent(parent(new)),
             "field is immutable",
         ));
     }
@@ -60,7 +60,7 @@ pub fn validate_ip_address_update(new: &Value, old: &Value) -> FieldErrors {
 }
 
 /// Returns a parent as upstream's messages show it: the internal type, with all fields.
-fn shown(parent: &Value) -> Value {
+fn format_parent(parent: &Value) -> Value {
     if parent.is_null() {
         return Value::Null;
     }

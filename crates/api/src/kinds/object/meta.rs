@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 pub type Labels = BTreeMap<String, String>;
 
 thread_local! {
-    /// Last key of the thread. Lists name the objects of one namespace in a row, and the parts of a component need the key
-    /// of one object one after the other. Their keys share the texts: caches hold a key for each of their objects.
+    /// Last key of the thread. Lists contain the objects of one namespace in a row. The parts of a component need the
+    /// key of one object one after the other. Their keys share the texts: caches hold a key for each of their objects.
     static LAST_KEY: RefCell<Option<ObjectKey>> = const { RefCell::new(None) };
 }
 

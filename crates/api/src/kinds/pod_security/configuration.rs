@@ -54,7 +54,7 @@ pub enum ConfigurationError {
     #[error("strict decoding error: {0}")]
     Form(#[from] serde_json::Error),
     /// Fields have invalid values.
-    #[error("{}", joined(.0))]
+    #[error("{}", join_with_commas(.0))]
     Values(FieldErrors),
 }
 
@@ -209,7 +209,7 @@ fn validate_exemptions(exemptions: &Exemptions, errors: &mut FieldErrors) {
     }
 }
 
-fn joined(errors: &FieldErrors) -> String {
+fn join_with_commas(errors: &FieldErrors) -> String {
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     texts.join(", ")
 }

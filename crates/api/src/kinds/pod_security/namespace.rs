@@ -55,7 +55,7 @@ pub fn existing_pod_warnings<'a>(
     is_exempt: impl Fn(&str) -> bool,
     mut is_out_of_time: impl FnMut() -> bool,
 ) -> Vec<String> {
-    let pods = prioritized(pods, is_exempt);
+    let pods = prioritized_pods(pods, is_exempt);
     let mut violators: BTreeMap<String, Violators> = BTreeMap::new();
     let mut checked = 0;
     for (name, bytes) in pods.iter().take(EXISTING_PODS_MAX) {
@@ -120,7 +120,7 @@ impl Violators {
 }
 
 /// Returns the Pods whose RuntimeClass is not exempt: Pods without a controller and one Pod of each controller first.
-fn prioritized<'a>(
+fn prioritized_pods<'a>(
     pods: impl Iterator<Item = &'a [u8]>,
     is_exempt: impl Fn(&str) -> bool,
 ) -> Vec<(String, &'a [u8])> {

@@ -20,7 +20,7 @@ const MISSING_BYTES_MAX: usize = 512 << 10;
 
 /// Returns parts of `requested` that the rules in `owned` do not cover, split into single rights. Their number and size are
 /// bounded. The result is empty only if all parts are covered.
-pub fn uncovered<'r>(
+pub fn uncovered_rights<'r>(
     owned: &[&PolicyRule],
     requested: impl IntoIterator<Item = &'r PolicyRule>,
 ) -> Vec<PolicyRule> {

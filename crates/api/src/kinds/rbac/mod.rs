@@ -25,7 +25,7 @@ pub use binding::{
     default_binding_on_write, validate_cluster_role_binding, validate_cluster_role_binding_update,
     validate_role_binding, validate_role_binding_update,
 };
-pub use cover::{compact, uncovered};
+pub use cover::{compact, uncovered_rights};
 pub use role::{
     default_role_on_write, validate_cluster_role, validate_cluster_role_update, validate_role,
     validate_role_update,

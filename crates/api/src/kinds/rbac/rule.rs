@@ -68,8 +68,8 @@ impl PolicyRule {
                 subresource,
                 name,
             } => {
-                has(&self.verbs, verb)
-                    && has(&self.api_groups, group)
+                has_value_or_wildcard(&self.verbs, verb)
+                    && has_value_or_wildcard(&self.api_groups, group)
                     && self
                         .resources
                         .iter()
@@ -78,7 +78,8 @@ impl PolicyRule {
                         || self.resource_names.iter().any(|allowed| allowed == name))
             }
             Action::Path { verb, path } => {
-                has(&self.verbs, verb) && self.non_resource_urls.iter().any(|rule| covers_path(rule, path))
+                has_value_or_wildcard(&self.verbs, verb)
+                    && self.non_resource_urls.iter().any(|rule| covers_path(rule, path))
             }
         }
     }
@@ -106,7 +107,7 @@ impl fmt::Display for PolicyRule {
 }
 
 /// Returns true if the list contains the value or the wildcard.
-fn has(list: &[String], value: &str) -> bool {
+fn has_value_or_wildcard(list: &[String], value: &str) -> bool {
     list.iter().any(|item| item == value || item == ALL)
 }
 

@@ -62,7 +62,7 @@ fn reports_uncovered_rights() {
         rule(json!({"verbs": ["delete"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}));
     let missing = |requested: Value| {
         let requested = [rule(requested)];
-        let texts: Vec<String> = compact(uncovered(&[&owner, &named], &requested))
+        let texts: Vec<String> = compact(uncovered_rights(&[&owner, &named], &requested))
             .iter()
             .map(ToString::to_string)
             .collect();
@@ -103,7 +103,7 @@ fn uncovered_rights_are_bounded_in_number_and_size() {
             resources: numbered(resources),
             ..PolicyRule::default()
         };
-        let missing = uncovered(&[], [&wide]);
+        let missing = uncovered_rights(&[], [&wide]);
         let bytes: usize = missing.iter().map(|right| right.api_groups[0].len()).sum();
         (missing.len(), bytes)
     };
@@ -130,14 +130,14 @@ fn comparisons_of_rules_are_bounded() {
         owned.push(&everything);
         owned
     };
-    assert!(uncovered(&owned(100), [&wide]).is_empty());
-    assert!(!uncovered(&owned(1_000), [&wide]).is_empty());
+    assert!(uncovered_rights(&owned(100), [&wide]).is_empty());
+    assert!(!uncovered_rights(&owned(1_000), [&wide]).is_empty());
     // Long texts count more.
     let long = PolicyRule {
         api_groups: vec!["x".repeat(100_000)],
         ..wide
     };
-    assert!(!uncovered(&owned(10), [&long]).is_empty());
+    assert!(!uncovered_rights(&owned(10), [&long]).is_empty());
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn rule_without_verbs_has_no_rights() {
         resources: many,
         ..PolicyRule::default()
     };
-    assert!(uncovered(&[], [&rule]).is_empty());
+    assert!(uncovered_rights(&[], [&rule]).is_empty());
 }
 
 #[test]

@@ -89,7 +89,7 @@ pub fn normalize_cluster_ips(new: &mut Value, old: Option<&Value>) {
         Some(before) => {
             let old_plural = before.cluster_ips();
             if before.cluster_ip() == cluster_ip {
-                (plural.is_empty() && !old_plural.is_empty()).then(|| owned(&old_plural))
+                (plural.is_empty() && !old_plural.is_empty()).then(|| to_strings(&old_plural))
             } else if old_plural != plural {
                 None
             } else if cluster_ip.is_empty() {
@@ -143,6 +143,6 @@ pub fn patch_allocated_values(new: &mut Value, old: &Value) {
     }
 }
 
-fn owned(texts: &[&str]) -> Vec<String> {
+fn to_strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }

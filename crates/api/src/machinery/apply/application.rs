@@ -52,7 +52,7 @@ impl Application<'_> {
     /// Removes the fields that the manager applied before, does not apply now, and no other manager owns.
     fn prune(&self, merged: &Value, previous: &FieldSet, own: &FieldSet, others: &[Manager]) -> Value {
         let previous = with_parents(previous, self.layout);
-        let pruned = merge::without(merged, &previous, self.layout);
+        let pruned = merge::without_fields(merged, &previous, self.layout);
         let owned = others
             .iter()
             .fold(own.clone(), |all, manager| all.union(&manager.fields));
@@ -60,9 +60,9 @@ impl Application<'_> {
         let (all, kept) = (present(merged), present(&pruned));
         // First restore fields of other managers, then fields that were removed only with their parents.
         let lost = all.difference(&kept.union(&with_parents(&owned, self.layout)));
-        let pruned = merge::without(merged, &lost, self.layout);
+        let pruned = merge::without_fields(merged, &lost, self.layout);
         let lost = all.difference(&present(&pruned)).intersection(&previous);
-        merge::without(merged, &lost, self.layout)
+        merge::without_fields(merged, &lost, self.layout)
     }
 }
 

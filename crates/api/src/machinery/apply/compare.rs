@@ -63,7 +63,7 @@ impl Comparison {
         let keeps_null = self.has_null_times && path.last().is_some_and(is_time);
         let ignores_null = !keeps_null && (self.has_null_times || old.is_some_and(Value::is_null));
         let (old, new) = if ignores_null {
-            (present(old), present(new))
+            (without_null(old), without_null(new))
         } else {
             (old, new)
         };
@@ -122,7 +122,7 @@ fn is_time(element: &PathElement) -> bool {
     matches!(element, PathElement::Field(name) if name.ends_with("Time"))
 }
 
-fn present(value: Option<&Value>) -> Option<&Value> {
+fn without_null(value: Option<&Value>) -> Option<&Value> {
     value.filter(|value| !value.is_null())
 }
 

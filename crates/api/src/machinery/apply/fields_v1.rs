@@ -75,19 +75,19 @@ pub(super) fn format_element(element: &PathElement) -> String {
     match element {
         PathElement::Field(name) => format!("f:{name}"),
         PathElement::Index(index) => format!("i:{index}"),
-        PathElement::Value(value) => format!("v:{}", escaped(&value.to_string())),
+        PathElement::Value(value) => format!("v:{}", escape_as_go(&value.to_string())),
         PathElement::Key(fields) => {
             let fields: Vec<String> = fields
                 .iter()
                 .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())))
                 .collect();
-            format!("k:{{{}}}", escaped(&fields.join(",")))
+            format!("k:{{{}}}", escape_as_go(&fields.join(",")))
         }
     }
 }
 
 /// Escapes the letters of JSON texts that Go escapes: those with a meaning in HTML or JavaScript.
-fn escaped(json: &str) -> Cow<'_, str> {
+fn escape_as_go(json: &str) -> Cow<'_, str> {
     const SPECIAL: [char; 5] = ['<', '>', '&', '\u{2028}', '\u{2029}'];
     if !json.contains(SPECIAL) {
         return Cow::Borrowed(json);

@@ -19,7 +19,7 @@ const KUBECTL: &str = "kubectl";
 /// not conflict.
 pub(super) fn without_allowed(mut conflicts: Vec<Conflict>, application: &Application<'_>) -> Vec<Conflict> {
     if application.author.manager == KUBECTL
-        && let Some(allowed) = unchanged(application.live, application.author.kind)
+        && let Some(allowed) = unchanged_fields(application.live, application.author.kind)
     {
         conflicts.retain(|conflict| !conflict.fields.difference(&allowed).is_empty());
     }
@@ -27,7 +27,7 @@ pub(super) fn without_allowed(mut conflicts: Vec<Conflict>, application: &Applic
 }
 
 /// Returns the fields that equal the annotation; `None` without a valid annotation.
-fn unchanged(live: &Value, kind: &Kind) -> Option<FieldSet> {
+fn unchanged_fields(live: &Value, kind: &Kind) -> Option<FieldSet> {
     let last = last_applied(live).filter(|last| check::errors(last, kind).is_empty())?;
     let layout = Layout::of_kind(kind);
     let comparison = Comparison::of(&last, live, layout);

@@ -109,7 +109,7 @@ impl<'v> Items<'v> {
 }
 
 /// Returns the value without the fields of `set`; `null` if nothing remains.
-pub(super) fn without(value: &Value, set: &FieldSet, layout: Layout) -> Value {
+pub(super) fn without_fields(value: &Value, set: &FieldSet, layout: Layout) -> Value {
     let keep = |element: Option<PathElement>, value: &Value| {
         let Some(element) = element else {
             return Some(value.clone());
@@ -118,7 +118,7 @@ pub(super) fn without(value: &Value, set: &FieldSet, layout: Layout) -> Value {
             return None;
         }
         Some(match set.children.get(&element) {
-            Some(child) => without(value, child, layout.child(&element)),
+            Some(child) => without_fields(value, child, layout.child(&element)),
             None => value.clone(),
         })
     };

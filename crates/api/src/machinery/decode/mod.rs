@@ -191,16 +191,16 @@ pub fn decode_delete_options(body: &[u8], format: Format) -> Result<Decoded, Dec
 /// # Errors
 /// [`DecodeError::Syntax`] and [`DecodeError::TooManyValues`].
 pub fn decode_untyped(body: &[u8], format: Format) -> Result<Decoded, DecodeError> {
-    untyped(VALUES_MAX, |node| decode_text(body, format, node)).map(|(decoded, _)| decoded)
+    decode_without_schema(VALUES_MAX, |node| decode_text(body, format, node)).map(|(decoded, _)| decoded)
 }
 
 /// Decodes JSON without a schema, up to `values_max` values. Returns the value and the number of values.
 pub(crate) fn decode_json_within(json: &[u8], values_max: usize) -> Result<(Value, usize), DecodeError> {
-    let decoded = untyped(values_max, |node| decode_text(json, Format::Json, node));
+    let decoded = decode_without_schema(values_max, |node| decode_text(json, Format::Json, node));
     decoded.map(|(decoded, values)| (decoded.object, values))
 }
 
-fn untyped(
+fn decode_without_schema(
     values_max: usize,
     run: impl FnOnce(Node<'_>) -> Result<Value, String>,
 ) -> Result<(Decoded, usize), DecodeError> {

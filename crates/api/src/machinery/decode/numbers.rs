@@ -30,7 +30,7 @@ fn convert(value: &mut Value, shape: &Shape) {
         }
         (Shape::IntOrString, Value::Number(number)) => {
             if number.is_f64()
-                && let Some(integer) = number.as_f64().and_then(whole)
+                && let Some(integer) = number.as_f64().and_then(whole_as_integer)
             {
                 *number = integer.into();
             }
@@ -61,12 +61,12 @@ fn convert(value: &mut Value, shape: &Shape) {
 fn integer(number: &Number) -> Option<i64> {
     number.as_i64().or_else(|| {
         let float = number.as_f64()?;
-        (float.fract() == 0.0).then(|| whole(float).unwrap_or(i64::MIN))
+        (float.fract() == 0.0).then(|| whole_as_integer(float).unwrap_or(i64::MIN))
     })
 }
 
 /// Returns a float without fraction as an integer, if it is in the range of integers.
-pub(super) fn whole(float: f64) -> Option<i64> {
+pub(super) fn whole_as_integer(float: f64) -> Option<i64> {
     if float.fract() == 0.0 {
         format!("{float:.0}").parse().ok()
     } else {

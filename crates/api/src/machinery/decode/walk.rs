@@ -232,7 +232,7 @@ impl<'de> Visitor<'de> for Node<'_> {
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
         if self.is_yaml
-            && let Some(integer) = numbers::whole(value)
+            && let Some(integer) = numbers::whole_as_integer(value)
         {
             return self.integer(integer.into());
         }

@@ -88,7 +88,7 @@ fn subresource_paths(kind: &Kind, object: &str) -> impl Iterator<Item = (String,
         .map(|(operation, _)| operation);
         let path = format!("{object}/{}", subresource.name);
         let sent = subresource.body_kind.unwrap_or(kind);
-        let suffix = capitalized(subresource.name);
+        let suffix = capitalize(subresource.name);
         (
             path,
             item(kind, sent, operations, &suffix, &["namespace", "name"]),
@@ -137,14 +137,14 @@ fn item(
 }
 
 fn describe(kind: &Kind, sent: &Kind, operation: &Operation, suffix: &str) -> Value {
-    let group = capitalized(
+    let group = capitalize(
         kind.group
             .split('.')
             .next()
             .filter(|name| !name.is_empty())
             .unwrap_or("core"),
     );
-    let version = capitalized(kind.version);
+    let version = capitalize(kind.version);
     let scope = if kind.namespaced && suffix != "ForAllNamespaces" {
         "Namespaced"
     } else {
@@ -209,7 +209,7 @@ fn content(types: &[&str], definition: &str) -> Value {
     Value::Object(content)
 }
 
-fn capitalized(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut chars = text.chars();
     chars
         .next()

@@ -14,13 +14,17 @@ pub(super) fn document(document: &Value) -> Vec<u8> {
     put_text(1, text(child(document, "info"), "title"), &mut info);
     put_text(2, text(child(document, "info"), "version"), &mut info);
     put_bytes(2, &info, &mut out);
-    put_bytes(8, &named(2, child(document, "paths"), path_item), &mut out);
-    put_bytes(9, &named(1, child(document, "definitions"), schema), &mut out);
+    put_bytes(8, &encode_named(2, child(document, "paths"), path_item), &mut out);
+    put_bytes(
+        9,
+        &encode_named(1, child(document, "definitions"), schema),
+        &mut out,
+    );
     out
 }
 
 /// Encodes the entries of an object as messages of name and value in the field `number`.
-fn named(number: u32, entries: &Value, write: impl Fn(&Value) -> Vec<u8>) -> Vec<u8> {
+fn encode_named(number: u32, entries: &Value, write: impl Fn(&Value) -> Vec<u8>) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in entries.as_object().into_iter().flatten() {
         let mut entry = Vec::new();
@@ -109,7 +113,7 @@ fn schema(schema: &Value) -> Vec<u8> {
         put_bytes(23, &items, &mut out);
     }
     if let Some(properties) = schema.get("properties") {
-        put_bytes(25, &named(1, properties, self::schema), &mut out);
+        put_bytes(25, &encode_named(1, properties, self::schema), &mut out);
     }
     put_extensions(31, schema, &mut out);
     out

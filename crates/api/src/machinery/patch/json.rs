@@ -29,11 +29,13 @@ pub(super) fn apply(
     let mut copy = WorkingCopy(object);
     let mut work = Work::default();
     for (at, operation) in operations.into_iter().enumerate() {
-        let operation = operation.ok_or_else(|| rejected(&"Unexpected kind: unknown"))?;
+        let operation = operation.ok_or_else(|| rejected_request(&"Unexpected kind: unknown"))?;
         work.admit(&copy.0, &operation)?;
         duplicates.follow(at, &operation, &copy.0);
         // On failure the working copy is dropped, so operations are not undone.
-        operation.apply(&mut copy.0).map_err(|error| rejected(&error))?;
+        operation
+            .apply(&mut copy.0)
+            .map_err(|error| rejected_request(&error))?;
     }
     copy.finish().ok_or_else(too_deep)
 }
@@ -96,7 +98,7 @@ impl Work {
             return Err(PatchError::TooLarge(message.into()));
         }
         let mut bytes = ByteCount(0);
-        serde_json::to_writer(&mut bytes, source).map_err(|error| rejected(&error))?;
+        serde_json::to_writer(&mut bytes, source).map_err(|error| rejected_request(&error))?;
         self.copied_bytes += bytes.0;
         if self.copied_bytes > COPIED_BYTES_MAX {
             // Upstream's message and status (evanphx/json-patch).
@@ -146,7 +148,7 @@ impl io::Write for ByteCount {
     }
 }
 
-fn rejected(error: &dyn std::fmt::Display) -> PatchError {
+fn rejected_request(error: &dyn std::fmt::Display) -> PatchError {
     PatchError::DoesNotApply(format!("the server rejected our request: {error}"))
 }
 

@@ -270,7 +270,7 @@ impl Pointer {
     fn split(&self) -> Option<(Vec<String>, String)> {
         // Upstream ignores text before the first separator.
         let (_, rest) = self.0.split_once('/')?;
-        let mut segments: Vec<String> = rest.split('/').map(decoded).collect();
+        let mut segments: Vec<String> = rest.split('/').map(unescape).collect();
         let last = segments.pop()?;
         Some((segments, last))
     }
@@ -406,7 +406,7 @@ fn index_of(segment: &str, length: usize) -> Result<usize, Fault> {
     usize::try_from(index).map_err(|_| Fault::InvalidIndex(segment.to_owned()))
 }
 
-fn decoded(segment: &str) -> String {
+fn unescape(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }
 

@@ -256,8 +256,8 @@ fn take_prefixed(patch: &mut Map<String, Value>, prefix: &str) -> Vec<(String, V
         .into_iter()
         .partition(|(name, _)| name.starts_with(prefix));
     *patch = fields;
-    let of_field = |(name, value): (String, Value)| (name[prefix.len()..].to_owned(), value);
-    directives.into_iter().map(of_field).collect()
+    let without_prefix = |(name, value): (String, Value)| (name[prefix.len()..].to_owned(), value);
+    directives.into_iter().map(without_prefix).collect()
 }
 
 /// Removes the orders of lists from the patch. Each is a list.

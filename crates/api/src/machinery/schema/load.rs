@@ -104,15 +104,15 @@ fn shape(source: &Source<'static>, names: &Names) -> Shape {
         (Some("integer"), _) => Shape::Int32,
         (Some("number"), _) => Shape::Number,
         (Some("boolean"), _) => Shape::Boolean,
-        (Some("array"), _) => Shape::List(Box::new(inner(source.items.as_deref(), names))),
+        (Some("array"), _) => Shape::List(Box::new(shape_or_free(source.items.as_deref(), names))),
         (Some("object"), _) if source.values.is_some() => {
-            Shape::Map(Box::new(inner(source.values.as_deref(), names)))
+            Shape::Map(Box::new(shape_or_free(source.values.as_deref(), names)))
         }
         _ => Shape::Free,
     }
 }
 
-fn inner(source: Option<&Source<'static>>, names: &Names) -> Shape {
+fn shape_or_free(source: Option<&Source<'static>>, names: &Names) -> Shape {
     source.map_or(Shape::Free, |source| shape(source, names))
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn impersonate(
     headers: &HeaderMap,
     authorizer: &Authorizer,
 ) -> Result<Arc<Identity>, Failure> {
-    let requested = Requested::read(headers)?;
+    let requested = RequestedIdentity::read(headers)?;
     if requested.user.is_empty() {
         if requested.groups.is_empty() && requested.uid.is_empty() && requested.extra.is_empty() {
             return Ok(requester);
@@ -64,16 +64,16 @@ pub(crate) fn impersonate(
 }
 
 /// Identity that the headers request.
-struct Requested<'h> {
+struct RequestedIdentity<'h> {
     user: &'h str,
     uid: &'h str,
     groups: Vec<String>,
     extra: Vec<(String, Vec<String>)>,
 }
 
-impl<'h> Requested<'h> {
+impl<'h> RequestedIdentity<'h> {
     /// Reads the headers. A header that is not UTF-8 is an error: dropping it would change the rights of the request.
-    fn read(headers: &'h HeaderMap) -> Result<Requested<'h>, Failure> {
+    fn read(headers: &'h HeaderMap) -> Result<RequestedIdentity<'h>, Failure> {
         let mut extra = Vec::new();
         for name in headers.keys() {
             if let Some(key) = name.as_str().strip_prefix(EXTRA_PREFIX) {
@@ -81,7 +81,7 @@ impl<'h> Requested<'h> {
                 extra.push((key, all(headers, name.as_str())?));
             }
         }
-        Ok(Requested {
+        Ok(RequestedIdentity {
             user: single_header(headers, USER)?,
             uid: single_header(headers, UID)?,
             groups: all(headers, GROUP)?,

@@ -76,7 +76,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
 }
 
 /// Returns plurals and names of the objects that earlier versions created and this version removes, bindings first.
-pub(super) fn retired() -> Vec<(&'static str, &'static str)> {
+pub(super) fn retired_objects() -> Vec<(&'static str, &'static str)> {
     let retired = child(table(), "retired");
     let names = |plural| texts(retired, plural).into_iter().map(move |name| (plural, name));
     names("clusterrolebindings")

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use api::certificates::{NodeIdentity, NodePart};
 use api::edge_secret::{
-    ALLOWED_NAMESPACES, ASSIGNED_CONDITION, COOKIES_NAME, COOKIES_NAMESPACE, is_namespace_allowed, named_by,
+    ALLOWED_NAMESPACES, ASSIGNED_CONDITION, COOKIES_NAME, COOKIES_NAMESPACE, is_namespace_allowed,
+    named_secrets,
 };
 use api::ingress;
 use api::kind;
@@ -267,7 +268,7 @@ fn edge_references(service: &Value) -> Vec<Key> {
         return Vec::new();
     }
     let namespace = text(metadata, "namespace");
-    let references = named_by(entries(metadata, "annotations"));
+    let references = named_secrets(entries(metadata, "annotations"));
     let secrets = references.into_iter().map(|secret| {
         let namespace = secret.namespace.as_deref().unwrap_or(namespace);
         (namespace.to_owned(), secret.name.to_string())

@@ -3,7 +3,7 @@
 //! the annotation `autoupdate: "false"` stays as it is.
 
 use api::kind;
-use api::rbac::{GROUP, PolicyRule, uncovered};
+use api::rbac::{GROUP, PolicyRule, uncovered_rights};
 use api::tree::{child, items, object_mut, set, text};
 use futures_util::future::try_join_all;
 use http::StatusCode;
@@ -42,7 +42,7 @@ pub(crate) async fn ensure_default_roles(resources: &Resources) -> Result<(), (S
                 .map_err(|failure| (name, failure))
         });
     try_join_all(each).await?;
-    for (plural, name) in default_roles::retired() {
+    for (plural, name) in default_roles::retired_objects() {
         let deleted = delete_retired(resources, plural, name).await;
         deleted.map_err(|failure| (name.to_owned(), failure))?;
     }
@@ -179,7 +179,7 @@ fn missing_rules(stored: &Value, desired: &Value) -> Vec<Value> {
     let (have, want) = (read(stored), read(desired));
     let have: Vec<&PolicyRule> = have.iter().collect();
     want.iter()
-        .filter(|rule| !uncovered(&have, [*rule]).is_empty())
+        .filter(|rule| !uncovered_rights(&have, [*rule]).is_empty())
         .filter_map(|rule| serde_json::to_value(rule).ok())
         .collect()
 }

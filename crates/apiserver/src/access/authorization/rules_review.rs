@@ -68,7 +68,7 @@ impl Authorizer {
                 _ => {}
             }
         }
-        let rules = distinct(rules);
+        let rules = distinct_rules(rules);
         let listed = within_bound(&rules);
         let mut errors: Vec<&str> = missing.iter().map(AsRef::as_ref).collect();
         errors.extend((listed.len() < rules.len()).then_some(TOO_LARGE));
@@ -114,7 +114,7 @@ fn size_bytes(rule: &PolicyRule) -> usize {
 }
 
 /// Returns the rules without duplicates.
-fn distinct(rules: Vec<&PolicyRule>) -> Vec<&PolicyRule> {
+fn distinct_rules(rules: Vec<&PolicyRule>) -> Vec<&PolicyRule> {
     let mut seen = std::collections::HashSet::new();
     rules.into_iter().filter(|rule| seen.insert(*rule)).collect()
 }

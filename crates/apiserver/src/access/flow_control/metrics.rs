@@ -86,7 +86,7 @@ impl Counts {
 
 impl FlowControl {
     /// Writes the metrics of flow control.
-    pub(crate) fn render(&self, out: &mut MetricsText) {
+    pub(crate) fn write_metrics(&self, out: &mut MetricsText) {
         let gauge = |counts: &SchemaCounts, value_of: fn(&SchemaCounts) -> &AtomicI64| {
             value_of(counts).load(Ordering::Relaxed)
         };
@@ -125,11 +125,11 @@ impl FlowControl {
         for (labels, counts) in self.counts.labelled() {
             out.sample(name, &labels, gauge(counts, |counts| &counts.queued));
         }
-        self.render_seats(out);
-        self.render_long_running(out);
+        self.write_seats(out);
+        self.write_long_running(out);
     }
 
-    fn render_seats(&self, out: &mut MetricsText) {
+    fn write_seats(&self, out: &mut MetricsText) {
         let name = "apiserver_flowcontrol_nominal_limit_seats";
         out.family(
             name,
@@ -147,7 +147,7 @@ impl FlowControl {
         }
     }
 
-    fn render_long_running(&self, out: &mut MetricsText) {
+    fn write_long_running(&self, out: &mut MetricsText) {
         let name = "portolan_apiserver_long_running_requests";
         out.family(
             name,

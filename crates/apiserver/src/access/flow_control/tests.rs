@@ -162,7 +162,7 @@ fn metrics_have_upstream_names() {
         .counts
         .count_rejection(FlowSchema::ServiceAccounts, Rejection::QueueFull);
     let mut text = telemetry::MetricsText::default();
-    control.render(&mut text);
+    control.write_metrics(&mut text);
     let text = text.finish();
     for line in [
         "apiserver_flowcontrol_nominal_limit_seats{priority_level=\"workload-low\"} 200\n",

@@ -346,8 +346,8 @@ impl Files<'_> {
         self.write_by(private_file::write, name, pair)
     }
 
-    /// Writes a signed pair, the key first. The write does not wait for the disk: a crash can leave a pair that is
-    /// damaged or does not match, and the next start issues it again.
+    /// Writes a signed pair, the key first. The write does not wait for the disk. A crash can leave a pair that is
+    /// damaged or does not match. The next start issues it again.
     fn write(&self, name: &str, pair: CertificateAndKey) -> Result<CertificateAndKey, PkiError> {
         self.write_by(private_file::write_unsynced, name, pair)
     }

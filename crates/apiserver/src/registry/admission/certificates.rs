@@ -44,7 +44,7 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, object: &mut V
     };
     // The stored signer counts: the signer of a request never changes.
     let signer = text(child(stored, "spec"), "signerName");
-    if admission.has(plugin) && !may(admission, requester, verb, signer) {
+    if admission.has(plugin) && !may_use_signer(admission, requester, verb, signer) {
         return refused(&format!(
             "user not permitted to {verb} requests with signerName {signer:?}"
         ));
@@ -53,7 +53,7 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, object: &mut V
 }
 
 /// Returns true if the user may use `verb` on the signer, or on all signers of its domain.
-fn may(admission: &Admission, requester: &Identity, verb: &str, signer: &str) -> bool {
+fn may_use_signer(admission: &Admission, requester: &Identity, verb: &str, signer: &str) -> bool {
     let domain = signer.split('/').next().unwrap_or_default();
     [signer, &format!("{domain}/*")].into_iter().any(|name| {
         let action = Action::Resource {

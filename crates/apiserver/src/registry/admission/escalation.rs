@@ -2,7 +2,7 @@
 //! role or `bind` it. An aggregated ClusterRole can gather any permission, so it requires all of them.
 
 use api::kind::{self, Kind};
-use api::rbac::{Action, GROUP, PolicyRule, compact, uncovered};
+use api::rbac::{Action, GROUP, PolicyRule, compact, uncovered_rights};
 use api::tree::{child, items, text};
 use serde_json::Value;
 use store::Index;
@@ -142,7 +142,7 @@ fn confirm(
 ) -> Result<(), String> {
     let policy = authorizer.policy();
     let (owned, errors) = policy.rules_of(requester, namespace);
-    let missing = uncovered(&owned, rules);
+    let missing = uncovered_rights(&owned, rules);
     if missing.is_empty() {
         return Ok(());
     }

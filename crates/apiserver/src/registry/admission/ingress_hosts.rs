@@ -1,8 +1,8 @@
 //! Admission of changes of Ingresses: a change takes no host from another namespace.
 //!
-//! In a class of Portolan, a host belongs to the namespace of the oldest Ingress that names it. A new Ingress is the youngest
-//! one and takes no host. An older one must not name the host of a younger one later: its namespace would receive the requests,
-//! and could obtain certificates for the host.
+//! In a class of Portolan, a host belongs to the namespace of the oldest Ingress that names it. A new Ingress is the
+//! youngest one and takes no host. An older one must not name the host of a younger one later. Its namespace would
+//! receive the requests, and could obtain certificates for the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

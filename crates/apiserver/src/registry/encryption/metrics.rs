@@ -74,7 +74,7 @@ impl TransformationCounts {
 
 impl Encryption {
     /// Writes the metrics of the transformer.
-    pub(crate) fn render(&self, out: &mut MetricsText) {
+    pub(crate) fn write_metrics(&self, out: &mut MetricsText) {
         let counts = self.counts.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let name = "apiserver_storage_transformation_operations_total";
         out.family(name, MetricType::Counter, "Total number of transformations. Successful transformation will have a status 'OK' and a varied status string \

@@ -32,14 +32,14 @@ const REDACTED: &str = "REDACTED";
 pub(super) fn validate(file: &ConfigurationFile) -> Vec<FieldError> {
     let root = Path::new("resources");
     if file.resources.is_empty() {
-        return vec![required(&root, "resources")];
+        return vec![required_field(&root, "resources")];
     }
     let mut errors = Vec::new();
     for (number, element) in file.resources.iter().enumerate() {
         let resources = root.index(number).child("resources");
         let providers = root.index(number).child("providers");
         if element.resources.is_empty() {
-            errors.push(required(&resources, resources.as_str()));
+            errors.push(required_field(&resources, resources.as_str()));
         }
         errors.extend(overlaps(&element.resources, &resources));
         let names = element.resources.iter().enumerate();
@@ -52,7 +52,7 @@ pub(super) fn validate(file: &ConfigurationFile) -> Vec<FieldError> {
             ))
         }));
         if element.providers.is_empty() {
-            errors.push(required(&providers, providers.as_str()));
+            errors.push(required_field(&providers, providers.as_str()));
         }
         for (number, provider) in element.providers.iter().enumerate() {
             errors.extend(validate_provider(provider, &providers.index(number)));
@@ -75,7 +75,7 @@ pub(super) fn secret(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     STANDARD.decode(text).ok().map(Zeroizing::new)
 }
 
-fn required(path: &Path, field: &str) -> FieldError {
+fn required_field(path: &Path, field: &str) -> FieldError {
     FieldError::required(path, format!("at least one {field} is required"))
 }
 
@@ -139,7 +139,7 @@ fn validate_provider(provider: &ProviderFile, path: &Path) -> Vec<FieldError> {
     };
     let path = path.child(name).child("keys");
     if file.keys.is_empty() {
-        return vec![required(&path, "keys")];
+        return vec![required_field(&path, "keys")];
     }
     let keys = file.keys.iter().enumerate();
     keys.flat_map(|(number, key)| validate_key(key, algorithm, &path.index(number)))

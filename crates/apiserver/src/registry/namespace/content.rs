@@ -97,7 +97,7 @@ impl Content {
 
     fn remaining_content(&self) -> Condition {
         const TYPE: &str = "NamespaceContentRemaining";
-        match listed(&self.resources, "has") {
+        match list_with_counts(&self.resources, "has") {
             None => Condition::new_false(TYPE, "ContentRemoved", "All content successfully removed"),
             Some(listed) => {
                 let message = format!("Some resources are remaining: {listed}");
@@ -108,7 +108,7 @@ impl Content {
 
     fn remaining_finalizers(&self) -> Condition {
         const TYPE: &str = "NamespaceFinalizersRemaining";
-        match listed(&self.finalizers, "in") {
+        match list_with_counts(&self.finalizers, "in") {
             None => {
                 let message = "All content-preserving finalizers finished";
                 Condition::new_false(TYPE, "ContentHasNoFinalizers", message)
@@ -165,7 +165,7 @@ impl Condition {
 }
 
 /// Returns names with their counts; `None` without names.
-fn listed(counts: &BTreeMap<String, usize>, word: &str) -> Option<String> {
+fn list_with_counts(counts: &BTreeMap<String, usize>, word: &str) -> Option<String> {
     let each: Vec<String> = counts
         .iter()
         .map(|(name, count)| format!("{name} {word} {count} resource instances"))

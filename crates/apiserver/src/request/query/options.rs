@@ -215,11 +215,11 @@ impl DeleteOptions {
         let preconditions = child(&decoded, "preconditions");
         // As upstream: the query has preconditions under their own names, and an empty one is none.
         let given = |field| {
-            let of_query = || Some(query.text(field)).filter(|value| !value.is_empty());
+            let query_value = || Some(query.text(field)).filter(|value| !value.is_empty());
             let value = if has_body {
                 text_if_set(preconditions, field)
             } else {
-                of_query()
+                query_value()
             };
             value.map(str::to_owned)
         };

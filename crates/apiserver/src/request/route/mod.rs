@@ -123,11 +123,11 @@ pub(crate) fn route(path: &str) -> Route {
     match first {
         "api" => match segments.next() {
             None => Route::Document,
-            Some(version) => versioned(path, trimmed, "", version, segments.collect()),
+            Some(version) => parse_versioned(path, trimmed, "", version, segments.collect()),
         },
         "apis" => match (segments.next(), segments.next()) {
             (Some(group), Some(version)) if is_group(group) => {
-                versioned(path, trimmed, group, version, segments.collect())
+                parse_versioned(path, trimmed, group, version, segments.collect())
             }
             (Some(_), Some(_)) if trimmed == CUSTOM_RESOURCE_DEFINITIONS => Route::CustomResourceDefinitions,
             (Some(_), Some(_)) => Route::Unknown,
@@ -149,7 +149,7 @@ fn is_group(group: &str) -> bool {
 }
 
 /// Parses the segments behind group and version. `path` is the whole path, `trimmed` without slashes at its end.
-fn versioned(path: &str, trimmed: &str, group: &str, version: &str, segments: Vec<&str>) -> Route {
+fn parse_versioned(path: &str, trimmed: &str, group: &str, version: &str, segments: Vec<&str>) -> Route {
     if segments.is_empty() {
         return Route::Document;
     }

@@ -12,7 +12,7 @@ fn compresses_large_responses_only() {
         .map(|number| Bytes::from(format!("piece {number}, ").repeat(5)))
         .collect();
     let whole = pieces.concat();
-    let mut response = compressed(response::pieces(pieces, Encoding::Json));
+    let mut response = compress(response::pieces(pieces, Encoding::Json));
     assert_eq!(response.headers()[CONTENT_ENCODING], "gzip");
     let Body::Compressed(body) = response.body_mut() else {
         panic!("expected a compressed body");
@@ -24,6 +24,6 @@ fn compresses_large_responses_only() {
         .read_to_end(&mut read)
         .unwrap();
     assert!(read == whole);
-    let small = compressed(response::text(StatusCode::OK, "ok"));
+    let small = compress(response::text(StatusCode::OK, "ok"));
     assert!(small.headers().get(CONTENT_ENCODING).is_none());
 }

@@ -17,12 +17,12 @@ pub(super) struct Activity {
     /// End of the last request, in milliseconds since the start of the connection.
     idle_since_milliseconds: AtomicU64,
     /// Responses with frames that wait for the client, by the number of the request.
-    unread: Mutex<HashMap<u64, Unread>>,
+    unread: Mutex<HashMap<u64, UnsentFrames>>,
 }
 
 /// Frames of a response that the connection has not sent yet.
 #[derive(Debug)]
-struct Unread {
+struct UnsentFrames {
     frames: usize,
     /// Time of the last progress, in milliseconds since the start of the connection.
     since_milliseconds: u64,
@@ -78,7 +78,7 @@ impl Activity {
     /// Counts a frame that waits for the client.
     fn begin_frame(&self, number: u64, now: Instant) {
         let mut all = self.unread();
-        let unread = all.entry(number).or_insert(Unread {
+        let unread = all.entry(number).or_insert(UnsentFrames {
             frames: 0,
             since_milliseconds: 0,
         });
@@ -104,7 +104,7 @@ impl Activity {
         u64::try_from(since_start).unwrap_or(u64::MAX)
     }
 
-    fn unread(&self) -> MutexGuard<'_, HashMap<u64, Unread>> {
+    fn unread(&self) -> MutexGuard<'_, HashMap<u64, UnsentFrames>> {
         self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -135,7 +135,7 @@ impl Connections {
     }
 
     /// Writes the metrics.
-    pub(crate) fn render(&self, out: &mut MetricsText) {
+    pub(crate) fn write_metrics(&self, out: &mut MetricsText) {
         let name = "portolan_apiserver_connections";
         out.family(name, MetricType::Gauge, "Number of open connections, by stage.");
         let open = {

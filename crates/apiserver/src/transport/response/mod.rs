@@ -45,7 +45,7 @@ pub(crate) fn object(code: StatusCode, bytes: Bytes, encoding: Encoding) -> ApiR
 
 /// Reserves the memory of a response until its client has received it. Without memory, the response is a failure.
 /// Long-running responses return the permit.
-pub(crate) fn reserved(
+pub(crate) fn reserve_memory(
     response: ApiResponse,
     permit: Option<ResponsePermit>,
     is_compressed: bool,

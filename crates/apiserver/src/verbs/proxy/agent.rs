@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use super::destination::authority;
 use super::response_head::{RESPONSE_HEAD_TIMEOUT, response_timeout};
-use super::{connector, pooled};
+use super::{connector, pooled_client};
 use crate::bootstrap::pki;
 use crate::failure::Failure;
 use crate::request::route::Target;
@@ -65,7 +65,7 @@ impl AgentClient {
             .enable_http1()
             .wrap_connector(connector());
         Ok(AgentClient {
-            client: pooled(connector),
+            client: pooled_client(connector),
         })
     }
 
@@ -178,10 +178,10 @@ pub(super) async fn error_text(response: Response<Incoming>) -> String {
     let body = timeout(RESPONSE_HEAD_TIMEOUT, body).await;
     let body = body.ok().and_then(Result::ok);
     let bytes = body.map(|body| body.to_bytes()).unwrap_or_default();
-    escaped(&String::from_utf8_lossy(&bytes))
+    escape_control_characters(&String::from_utf8_lossy(&bytes))
 }
 
-fn escaped(text: &str) -> String {
+fn escape_control_characters(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -90,7 +90,7 @@ async fn service_destination(
         }
         found => found?,
     };
-    for subset in from_anywhere(items(&endpoints, "subsets")) {
+    for subset in iterate_from_random_start(items(&endpoints, "subsets")) {
         let ports = items(subset, "ports").iter();
         let Some(number) = ports
             .filter(|candidate| text(candidate, "name") == port)
@@ -99,7 +99,7 @@ async fn service_destination(
         else {
             continue;
         };
-        for address in from_anywhere(items(subset, "addresses")) {
+        for address in iterate_from_random_start(items(subset, "addresses")) {
             if let Some(ip) = pod_address(resources, target, address).await? {
                 return Destination::at(name.scheme, ip, Some(number));
             }
@@ -188,7 +188,7 @@ pub(super) fn authority(ip: IpAddr, port: Option<i64>) -> String {
 }
 
 /// Iterates over a whole list from a random start.
-fn from_anywhere(list: &[Value]) -> impl Iterator<Item = &Value> {
+fn iterate_from_random_start(list: &[Value]) -> impl Iterator<Item = &Value> {
     let begin = if list.is_empty() {
         0
     } else {

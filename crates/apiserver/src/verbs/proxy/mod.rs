@@ -67,7 +67,7 @@ impl PodProxy {
             .enable_http1()
             .wrap_connector(connector());
         Ok(PodProxy {
-            client: pooled(connector),
+            client: pooled_client(connector),
         })
     }
 
@@ -133,7 +133,7 @@ fn connector() -> HttpConnector {
 }
 
 /// Creates a client that keeps idle connections.
-fn pooled<B>(connector: HttpsConnector<HttpConnector>) -> Client<HttpsConnector<HttpConnector>, B>
+fn pooled_client<B>(connector: HttpsConnector<HttpConnector>) -> Client<HttpsConnector<HttpConnector>, B>
 where
     B: Body + Send,
     B::Data: Send,

@@ -209,7 +209,10 @@ fn respond(report: Bytes, permit: ReportPermit) -> ApiResponse {
     // The body of a stalled client is not polled, so a task of its own holds the report.
     let (length, (sender, receiver)) = (report.len(), mpsc::channel(1));
     tokio::spawn(async move {
-        if timeout(DELIVERY_TIMEOUT, deliver(report, sender)).await.is_err() {
+        if timeout(DELIVERY_TIMEOUT, send_in_pieces(report, sender))
+            .await
+            .is_err()
+        {
             tracing::info!(timeout = ?DELIVERY_TIMEOUT, "report of a node dropped; its client was too slow");
         }
         drop(permit);
@@ -227,7 +230,7 @@ fn respond(report: Bytes, permit: ReportPermit) -> ApiResponse {
 }
 
 /// Sends a report in pieces, each after the client has received the previous one. Ends early if the client disconnects.
-async fn deliver(mut report: Bytes, pieces: mpsc::Sender<Bytes>) {
+async fn send_in_pieces(mut report: Bytes, pieces: mpsc::Sender<Bytes>) {
     while !report.is_empty() {
         let slice = report.split_to(report.len().min(FRAME_BYTES));
         // A copy: a slice would keep the memory of the whole report.

@@ -47,16 +47,16 @@ pub(crate) fn new_server_object(kind: &Kind, mut object: Value) -> Value {
 
 /// Returns the current time as Kubernetes writes it: RFC 3339, whole seconds, UTC.
 pub(super) fn now() -> String {
-    at(Timestamp::now())
+    format_time(Timestamp::now())
 }
 
 /// Returns the time that is `seconds` in the future.
 pub(super) fn seconds_ahead(seconds: i64) -> String {
     let now = Timestamp::now();
-    at(Timestamp::from_second(now.as_second().saturating_add(seconds)).unwrap_or(now))
+    format_time(Timestamp::from_second(now.as_second().saturating_add(seconds)).unwrap_or(now))
 }
 
-fn at(time: Timestamp) -> String {
+fn format_time(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second())
         .unwrap_or(time)
         .to_string()

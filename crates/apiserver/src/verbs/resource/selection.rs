@@ -24,7 +24,7 @@ pub(super) struct Selection {
 /// Labels of an object. Decoding only them is much faster than decoding the object.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Labelled<'a> {
+struct LabelledObject<'a> {
     #[serde(borrow)]
     metadata: LabelledMetadata<'a>,
 }
@@ -80,7 +80,7 @@ impl Selection {
         }
         if self.fields.is_empty() {
             return self.labels.is_empty()
-                || serde_json::from_slice::<Labelled<'_>>(bytes).is_ok_and(|object| {
+                || serde_json::from_slice::<LabelledObject<'_>>(bytes).is_ok_and(|object| {
                     let labels = object.metadata.labels;
                     self.labels.matches(|key| labels.get(key).map(|value| &**value))
                 });

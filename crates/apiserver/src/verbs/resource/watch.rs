@@ -71,7 +71,7 @@ impl Resources {
         let start = match self.start(&writer.selection, options) {
             Ok(start) => start,
             Err(StoreError::Compacted { requested, oldest }) => {
-                return Ok(compacted(requested, oldest, form));
+                return Ok(compacted_watch(requested, oldest, form));
             }
             Err(other) => return Err(Failure::of_read(&other)),
         };
@@ -384,7 +384,7 @@ fn timeout(requested_seconds: Option<u64>) -> Duration {
 }
 
 /// Returns a watch that reports a compacted revision and ends.
-fn compacted(requested: Revision, oldest: Revision, form: Form) -> LineStream {
+fn compacted_watch(requested: Revision, oldest: Revision, form: Form) -> LineStream {
     let failure = Failure::expired(format!("too old resource version: {requested} ({oldest})"));
     let mut out = BytesMut::new();
     watch_events::write_error(&failure, form.encoding, &mut out);

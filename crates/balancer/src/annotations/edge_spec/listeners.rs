@@ -130,9 +130,9 @@ pub(super) fn http_backend_protocol(port: &ServicePort) -> BackendProtocol {
 /// Protocols of a TCP port: of clients and of backends. Annotations have precedence over the hint of the port.
 fn protocols(values: &AnnotationValues, port: &ServicePort) -> (FrontendSpec, BackendProtocol) {
     let hint = ProtocolHint::of(port);
-    let mut of_ports = values.protocols.ports.iter();
-    let of_port = of_ports.find_map(|(_, of, protocol)| of.matches(port).then_some(*protocol));
-    match of_port.or(values.protocols.all_ports.get().copied()) {
+    let mut port_protocols = values.protocols.ports.iter();
+    let port_protocol = port_protocols.find_map(|(_, of, protocol)| of.matches(port).then_some(*protocol));
+    match port_protocol.or(values.protocols.all_ports.get().copied()) {
         Some(client_protocol) => protocols_by_client(values, client_protocol, hint),
         None => protocols_by_backend(values, port, hint),
     }

@@ -206,7 +206,7 @@ fn policy(values: &AnnotationValues, service: &Service, errors: &mut Vec<Annotat
         health_check: health_check::resolve(&values.health_check, errors),
         idle_timeout: values.timeouts.idle.get_or(Policy::IDLE_TIMEOUT),
         connect_timeout: values.timeouts.connect.get_or(Policy::CONNECT_TIMEOUT),
-        draining: draining(values),
+        draining: drain_timeout(values),
         connection_age_max: values.timeouts.connection_age_max.get().copied(),
         limits: Limits {
             connections_max: limits.connections_max.get_or(0),
@@ -262,7 +262,7 @@ fn stickiness(values: &AnnotationValues, service: &Service) -> Stickiness {
 }
 
 /// Returns the drain timeout. Zero closes connections at once if draining is disabled; `None` if nothing is selected.
-fn draining(values: &AnnotationValues) -> Option<Duration> {
+fn drain_timeout(values: &AnnotationValues) -> Option<Duration> {
     let timeouts = &values.timeouts;
     timeouts.is_draining.get().map(|is_draining| {
         if *is_draining {

@@ -309,8 +309,8 @@ pub(super) fn usage(allocations: &Pools, name: &str) -> Vec<AddressPoolUsage> {
 /// Returns the usage of a pool of node addresses: addresses of ready nodes, and those at which Services have ports.
 pub(super) fn node_usage(all: &BTreeSet<IpAddr>, used: &BTreeSet<IpAddr>) -> Vec<AddressPoolUsage> {
     let count = |addresses: &BTreeSet<IpAddr>, family: Family| {
-        let of_family = addresses.iter().filter(|address| Family::of(**address) == family);
-        i64::try_from(of_family.count()).unwrap_or(i64::MAX)
+        let family_addresses = addresses.iter().filter(|address| Family::of(**address) == family);
+        i64::try_from(family_addresses.count()).unwrap_or(i64::MAX)
     };
     let families = [Family::V4, Family::V6]
         .into_iter()

@@ -55,7 +55,7 @@ impl Placement {
                 services: Vec::new(),
                 nodes: nodes.collect::<Result<_, _>>()?,
             }],
-            links: sorted(links),
+            links: sort_and_deduplicate(links),
         })
     }
 
@@ -87,7 +87,7 @@ impl Placement {
         Ok(Self {
             blocks: metallb_blocks(pool)?,
             advertisements,
-            links: sorted(all_links),
+            links: sort_and_deduplicate(all_links),
         })
     }
 
@@ -156,7 +156,7 @@ fn links(patterns: &[String]) -> Result<Vec<LinkPattern>, String> {
     links.collect()
 }
 
-fn sorted(mut links: Vec<LinkPattern>) -> Arc<[LinkPattern]> {
+fn sort_and_deduplicate(mut links: Vec<LinkPattern>) -> Arc<[LinkPattern]> {
     links.sort_unstable();
     links.dedup();
     links.into()

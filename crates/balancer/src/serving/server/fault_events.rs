@@ -26,7 +26,7 @@ pub(super) struct FaultEvents {
     /// Faults of ports, for each Service that has any.
     port_faults: BTreeMap<ObjectKey, Vec<PortFault>>,
     /// Events of each Ingress that has any.
-    of_ingresses: BTreeMap<ObjectKey, Vec<EventText>>,
+    ingress_events: BTreeMap<ObjectKey, Vec<EventText>>,
     /// True while Ingresses may have other Events.
     is_ingress_pending: bool,
 }
@@ -42,7 +42,7 @@ impl FaultEvents {
             pending: BTreeSet::new(),
             faulty: BTreeSet::new(),
             port_faults: BTreeMap::new(),
-            of_ingresses: BTreeMap::new(),
+            ingress_events: BTreeMap::new(),
             is_ingress_pending: false,
         }
     }
@@ -78,7 +78,7 @@ impl FaultEvents {
                 .extend(events.iter().cloned());
         }
         for (key, events) in &current {
-            let former = self.of_ingresses.get(key).map_or(&[][..], Vec::as_slice);
+            let former = self.ingress_events.get(key).map_or(&[][..], Vec::as_slice);
             let added = events.iter().filter(|event| !former.contains(event));
             let added: Vec<EventText> = added.cloned().collect();
             let Some(ingress) = state.ingress(key).filter(|_| !added.is_empty()) else {
@@ -90,7 +90,7 @@ impl FaultEvents {
                 events: added,
             });
         }
-        self.of_ingresses = current;
+        self.ingress_events = current;
     }
 
     /// Records Events about marked Services and updates their port faults.
@@ -111,9 +111,9 @@ impl FaultEvents {
                 self.port_faults.remove(&key);
                 continue;
             };
-            let mut of_service = messages.remove(&key).unwrap_or_default();
-            of_service.extend(state.faults(&key).iter().cloned());
-            for message in self.recorded.replace(&key, of_service) {
+            let mut service_messages = messages.remove(&key).unwrap_or_default();
+            service_messages.extend(state.faults(&key).iter().cloned());
+            for message in self.recorded.replace(&key, service_messages) {
                 self.events.record(EventBatch {
                     component: COMPONENT,
                     regarding: ObjectReference::of(&served.service),

@@ -58,7 +58,8 @@ impl SecretReader {
         self.pending
             .retain(|key| referenced.contains_key(key) && !self.in_flight.contains(key));
         let pending = self.pending.iter();
-        let due = in_turn(pending.filter_map(|key| Some((key, is_read(key, state), referenced.get(key)?))));
+        let due =
+            order_of_reads(pending.filter_map(|key| Some((key, is_read(key, state), referenced.get(key)?))));
         for key in due {
             if self.reads.len() >= READS_MAX {
                 return;
@@ -93,7 +94,7 @@ impl SecretReader {
 
 /// Returns Secrets in the order of their reads. Unread ones come first, because clients wait for them. Namespaces take
 /// turns, so the Secrets of one namespace do not delay those of others.
-fn in_turn<'s>(pending: impl Iterator<Item = (&'s ObjectKey, bool, &'s Arc<str>)>) -> Vec<ObjectKey> {
+fn order_of_reads<'s>(pending: impl Iterator<Item = (&'s ObjectKey, bool, &'s Arc<str>)>) -> Vec<ObjectKey> {
     let mut turns: HashMap<(bool, &Arc<str>), usize> = HashMap::new();
     let mut due: Vec<(bool, usize, &ObjectKey)> = pending
         .map(|(key, is_read, namespace)| {

@@ -98,7 +98,7 @@ impl EdgeState {
         port: &ListenerSpec,
         is_local: bool,
     ) -> Vec<Backend> {
-        let of_family = |family: AddressType| {
+        let slices_of_family = |family: AddressType| {
             let slices = self.slices.get(key).into_iter().flat_map(HashMap::values);
             let slices = slices.filter(|slice| slice.address_type == family);
             let mut backends: Vec<Backend> = slices
@@ -112,9 +112,9 @@ impl EdgeState {
             Some("IPv6") => [AddressType::IPv6, AddressType::IPv4],
             _ => [AddressType::IPv4, AddressType::IPv6],
         };
-        let first = of_family(families[0]);
+        let first = slices_of_family(families[0]);
         if first.is_empty() {
-            return of_family(families[1]);
+            return slices_of_family(families[1]);
         }
         first
     }

@@ -251,8 +251,8 @@ impl EdgeState {
         for key in std::mem::take(&mut state.outdated) {
             let class = class_service::class_of(&key).unwrap_or_default();
             let ingresses = state.ingresses.values();
-            let of_class = ingresses.filter(|ingress| ingress.class() == Some(class));
-            let plan = ClassPlan::new(of_class);
+            let class_ingresses = ingresses.filter(|ingress| ingress.class() == Some(class));
+            let plan = ClassPlan::new(class_ingresses);
             if state.plans.get(&key) != Some(&plan) {
                 state.plans.insert(key.clone(), plan);
                 self.changed.insert(key);
@@ -292,8 +292,8 @@ impl EdgeState {
         let mut routes = RouteTable::default();
         for (host, host_plan) in &plan.hosts {
             let has_certificate = certificates.contains_key(host);
-            let of_host = self.host_routes(key, &plan, host_plan, has_certificate, &mut build);
-            routes.insert(host, of_host);
+            let host_routes = self.host_routes(key, &plan, host_plan, has_certificate, &mut build);
+            routes.insert(host, host_routes);
         }
         build.settings.routes = Some(Arc::new(routes));
         build.plan = plan;
@@ -505,8 +505,9 @@ impl EdgeState {
         let ports = self.ingress.targets.get(class)?.get(target)?;
         let service = self.ingress.services.get(target)?;
         let served = self.services.get(class)?;
-        let of_service = service.spec.ports.iter();
-        let routed = of_service.filter(|port| port.protocol == Protocol::Tcp && ports.contains(&port.port));
+        let service_ports = service.spec.ports.iter();
+        let routed =
+            service_ports.filter(|port| port.protocol == Protocol::Tcp && ports.contains(&port.port));
         let mut budget = BackendBudget::new();
         let listeners = routed.map(|port| {
             let spec = ListenerSpec {

@@ -291,12 +291,12 @@ impl EdgeState {
         let mut secrets = BTreeMap::new();
         let here = self.services.iter().filter(|(_, served)| self.is_here(served));
         for (key, served) in here {
-            let of_ingresses = self.ingress.secrets(key).cloned();
-            let of_ingresses = of_ingresses.map(|secret| (Arc::clone(&secret.namespace), secret));
-            let of_service = served
+            let ingress_secrets = self.ingress.secrets(key).cloned();
+            let ingress_secrets = ingress_secrets.map(|secret| (Arc::clone(&secret.namespace), secret));
+            let service_secrets = served
                 .secrets()
                 .map(|secret| (Arc::clone(&key.namespace), secret));
-            for (reader, secret) in of_service.chain(of_ingresses) {
+            for (reader, secret) in service_secrets.chain(ingress_secrets) {
                 if reader == secret.namespace {
                     secrets.insert(secret, reader);
                 } else {
@@ -331,9 +331,9 @@ impl EdgeState {
                     self.finish_class(key, None);
                 }
                 Some(served) => {
-                    let of_class = self.build_class(key, served);
-                    let built = of_class.is_none().then(|| self.build(key, served));
-                    let Some((settings, faults)) = self.finish_class(key, of_class).or(built) else {
+                    let class_build = self.build_class(key, served);
+                    let built = class_build.is_none().then(|| self.build(key, served));
+                    let Some((settings, faults)) = self.finish_class(key, class_build).or(built) else {
                         continue;
                     };
                     if self.ingress.has_unread_secrets(key, &self.certificates) {

@@ -18,12 +18,12 @@ fn change(revision: u64, removed: usize) -> Change {
 #[test]
 fn reader_gets_each_change_after_its_revision() {
     let mut log = ChangeLog::new(100);
-    assert_eq!(log.after(100), Following::Nothing);
+    assert_eq!(log.after(100), NextPart::Nothing);
     for revision in 101..=103 {
         log.push(&change(revision, 0)).expect("an encoded change");
     }
     for (revision, next) in [(101, 102), (102, 103)] {
-        let Following::Change(event, at) = log.after(revision) else {
+        let NextPart::Change(event, at) = log.after(revision) else {
             panic!("expected a change: {:?}", log.after(revision));
         };
         let text = String::from_utf8_lossy(&event).into_owned();
@@ -31,7 +31,7 @@ fn reader_gets_each_change_after_its_revision() {
         assert_eq!(at, next);
         assert!(text.starts_with(&start) && text.ends_with("}\n\n"), "{text}");
     }
-    assert_eq!(log.after(103), Following::Nothing);
+    assert_eq!(log.after(103), NextPart::Nothing);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn reader_of_an_unknown_revision_reloads() {
     let mut log = ChangeLog::new(100);
     log.push(&change(101, 0)).expect("an encoded change");
     for unknown in [0, 99, 102, u64::MAX] {
-        assert_eq!(log.after(unknown), Following::Reload(101), "{unknown}");
+        assert_eq!(log.after(unknown), NextPart::Reload(101), "{unknown}");
     }
 }
 
@@ -50,11 +50,11 @@ fn number_and_bytes_of_changes_are_bounded() {
         log.push(&change(revision, 0)).expect("an encoded change");
         assert!(log.len() <= CHANGES_MAX);
     }
-    assert_eq!(log.after(1), Following::Reload(10_000));
+    assert_eq!(log.after(1), NextPart::Reload(10_000));
     for revision in 10_001..=10_200 {
         log.push(&change(revision, 20_000)).expect("an encoded change");
         assert!(log.bytes() <= BYTES_MAX);
     }
     assert!(log.len() < CHANGES_MAX && !log.is_empty());
-    assert!(matches!(log.after(10_199), Following::Change(_, 10_200)));
+    assert!(matches!(log.after(10_199), NextPart::Change(_, 10_200)));
 }

@@ -79,7 +79,7 @@ fn rates_are_finite() {
     assert_eq!(total.connections, u64::MAX);
     assert!(total.connections_per_second <= RATE_MAX);
     assert_eq!(
-        [f64::NAN, f64::INFINITY, -1.0, 0.04, 12.34].map(shown),
+        [f64::NAN, f64::INFINITY, -1.0, 0.04, 12.34].map(round_to_tenths),
         [0.0, RATE_MAX, 0.0, 0.0, 12.3]
     );
 }
@@ -97,7 +97,7 @@ fn rows_of_a_node_are_bounded() {
     let invented: Vec<_> = (0..2_000)
         .map(|index| json!({"namespace": "shop", "name": format!("invented-{index}"), "clients": clients(3)}))
         .collect();
-    let (kept, dropped) = bounded(report(json!(invented), 1.0), &objects);
+    let (kept, dropped) = limit_rows(report(json!(invented), 1.0), &objects);
     assert_eq!((kept.services.len(), dropped), (0, 8_000));
     let endpoint = |index: u32| {
         let address = std::net::Ipv4Addr::from(0x0a01_0000 + index);
@@ -106,7 +106,7 @@ fn rows_of_a_node_are_bounded() {
     let endpoints: Vec<_> = (0..1_500).map(endpoint).collect();
     let web = json!({"namespace": "shop", "name": "web", "clients": clients(1_000), "endpoints": endpoints});
     // The same Service again and again.
-    let (kept, dropped) = bounded(report(json!(vec![web; 60]), 1.0), &objects);
+    let (kept, dropped) = limit_rows(report(json!(vec![web; 60]), 1.0), &objects);
     let rows: usize = kept
         .services
         .iter()

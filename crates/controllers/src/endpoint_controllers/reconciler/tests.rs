@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::job::{FinishedJob, JobKind, JobResult};
 use super::super::watches::{Arrival, Change};
 use super::{EndpointReconciler, Job, Options};
-use crate::api_requests::Listed;
+use crate::api_requests::ObjectList;
 use crate::endpointslice::{Report, SliceWrite};
 use crate::selection::Selection;
 
@@ -133,7 +133,7 @@ fn failed_write_is_followed_by_a_read_before_the_next_write() {
     let job = only(reconciler.start_jobs(later));
     assert!(matches!(job.kind, JobKind::ReadSlices), "{job:?}");
     // The write had succeeded; only its response was lost.
-    let listed = Listed {
+    let listed = ObjectList {
         items: vec![slice],
         revision: 6,
     };
@@ -178,7 +178,7 @@ fn response_older_than_a_complete_list_requires_a_refresh() {
     done(&mut reconciler, job, written(&slice), now);
     let job = only(reconciler.start_jobs(now));
     assert!(matches!(job.kind, JobKind::ReadSlices), "{job:?}");
-    let listed = Listed {
+    let listed = ObjectList {
         items: Vec::new(),
         revision: 10,
     };

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::super::{MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY};
 use super::{EndpointsWrite, Inputs, reconcile};
 use crate::caches::PodFacts;
-use crate::endpointslice::fixtures::{facts, plain, pod, service};
+use crate::endpointslice::fixtures::{facts, pod, service, service_with_selector};
 
 fn write(service: &Service, pods: &[Pod], current: Option<&Endpoints>) -> Option<EndpointsWrite> {
     let pods = facts(pods);
@@ -65,14 +65,14 @@ fn ports_that_each_pod_resolves_differently_are_bounded() {
 #[test]
 fn readiness_selects_the_list_unless_not_ready_addresses_are_published() {
     let pods = [pod(1, true, 80), pod(2, false, 80)];
-    let endpoints = settled(&plain(), &pods, None);
+    let endpoints = settled(&service_with_selector(), &pods, None);
     let desired = [
         ("10.0.0.2".to_owned(), true, 80),
         ("10.0.0.3".to_owned(), false, 80),
     ];
     assert_eq!(addresses_in(&endpoints), desired.into());
     assert_eq!(endpoints.metadata.labels[MANAGED_BY_LABEL], MANAGED_BY);
-    let mut publishes = plain();
+    let mut publishes = service_with_selector();
     publishes.spec.publish_not_ready_addresses = true;
     let endpoints = settled(&publishes, &pods, Some(&endpoints));
     assert!(addresses_in(&endpoints).iter().all(|(_, ready, _)| *ready));
@@ -82,15 +82,19 @@ fn readiness_selects_the_list_unless_not_ready_addresses_are_published() {
 fn terminating_pods_are_omitted_unless_not_ready_addresses_are_published() {
     let mut going = pod(1, true, 80);
     going.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
-    assert!(settled(&plain(), &[going.clone()], None).subsets.is_empty());
-    let mut publishes = plain();
+    assert!(
+        settled(&service_with_selector(), &[going.clone()], None)
+            .subsets
+            .is_empty()
+    );
+    let mut publishes = service_with_selector();
     publishes.spec.publish_not_ready_addresses = true;
     assert_eq!(addresses_in(&settled(&publishes, &[going], None)).len(), 1);
 }
 
 #[test]
 fn addresses_are_of_the_first_family_and_in_canonical_form() {
-    let mut v6 = plain();
+    let mut v6 = service_with_selector();
     v6.spec.ip_families = vec!["IPv6".into(), "IPv4".into()];
     let mut pod = pod(1, true, 80);
     pod.status.pod_ips[1].ip = "fd00:0::1".into();
@@ -109,7 +113,7 @@ fn headless_service_without_ports_has_addresses_without_ports() {
             .labels
             .contains_key("service.kubernetes.io/headless")
     );
-    let back = settled(&plain(), &[], Some(&endpoints));
+    let back = settled(&service_with_selector(), &[], Some(&endpoints));
     assert!(
         !back
             .metadata
@@ -129,24 +133,24 @@ fn excess_addresses_are_truncated_in_proportion_and_annotated() {
         let found = addresses_in(endpoints);
         found.iter().filter(|(_, r, _)| *r == ready).count()
     };
-    let cut = settled(&plain(), &of(900, 300), None);
+    let cut = settled(&service_with_selector(), &of(900, 300), None);
     assert_eq!((count(&cut, true), count(&cut, false)), (900, 100));
     assert_eq!(cut.metadata.annotations[OVER_CAPACITY], "truncated");
     assert_eq!(
-        write(&plain(), &of(900, 300), Some(&cut)),
+        write(&service_with_selector(), &of(900, 300), Some(&cut)),
         None,
         "cut ones are a fixpoint too"
     );
-    let more = settled(&plain(), &of(1_200, 50), Some(&cut));
+    let more = settled(&service_with_selector(), &of(1_200, 50), Some(&cut));
     assert_eq!((count(&more, true), count(&more, false)), (1_000, 0));
     assert_eq!(more.subsets[0].addresses.len(), 500);
-    let fits = settled(&plain(), &of(1_000, 0), Some(&more));
+    let fits = settled(&service_with_selector(), &of(1_000, 0), Some(&more));
     assert!(!fits.metadata.annotations.contains_key(OVER_CAPACITY));
 }
 
 #[test]
 fn trigger_time_alone_causes_no_write() {
-    let service = plain();
+    let service = service_with_selector();
     let pods = facts(&[pod(1, true, 80)]);
     let pods: Vec<&PodFacts> = pods.iter().collect();
     let inputs = |current| Inputs {
@@ -173,7 +177,7 @@ fn world() -> impl Strategy<Value = BTreeMap<u16, (bool, bool)>> {
 proptest! {
     #[test]
     fn endpoints_converge_to_the_pods_after_any_history(history in proptest::collection::vec(world(), 1..6)) {
-        let service = plain();
+        let service = service_with_selector();
         let mut current: Option<Endpoints> = None;
         for world in &history {
             let port = |other: bool| if other { 81 } else { 80 };

@@ -1,13 +1,13 @@
 use api::object::{Endpoint, Service};
 use serde_json::{Value, json};
 
-use super::of;
+use super::hints_of;
 
 fn hints(distribution: Value, endpoint: Value) -> Value {
     let service: Service =
         serde_json::from_value(json!({"spec": {"trafficDistribution": distribution}})).expect("a Service");
     let endpoint: Endpoint = serde_json::from_value(endpoint).expect("an Endpoint");
-    serde_json::to_value(of(&endpoint, &service)).expect("JSON")
+    serde_json::to_value(hints_of(&endpoint, &service)).expect("JSON")
 }
 
 fn ready() -> Value {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use crate::endpointslice::SliceWrite;
-use crate::endpointslice::fixtures::{applied, plain, pod, writes};
+use crate::endpointslice::fixtures::{pod, service_with_selector, slices_after, writes};
 
 /// The counts of the model.
 #[derive(Debug, Default, PartialEq)]
@@ -79,7 +79,7 @@ fn pods_of(pods: impl Iterator<Item = (u16, bool)>) -> Vec<api::object::Pod> {
 fn slices_of(slices: &[Vec<(u16, bool)>], max: usize) -> Vec<api::object::EndpointSlice> {
     let each = slices.iter().enumerate().flat_map(|(round, slice)| {
         let pods = pods_of(slice.iter().copied());
-        applied(&[], writes(&plain(), &pods, &[], max), round)
+        slices_after(&[], writes(&service_with_selector(), &pods, &[], max), round)
     });
     each.collect()
 }
@@ -120,7 +120,7 @@ proptest! {
     fn writes_and_slices_match_the_model((max, before, desired) in case()) {
         let slices = slices_of(&before, max);
         let pods = pods_of(desired.iter().map(|(number, ready)| (*number, *ready)));
-        let writes = writes(&plain(), &pods, &slices, max);
+        let writes = writes(&service_with_selector(), &pods, &slices, max);
         let mut found = Expected::default();
         for write in &writes {
             match write {
@@ -129,7 +129,7 @@ proptest! {
                 SliceWrite::Delete(_) => found.deletes += 1,
             }
         }
-        let after = applied(&slices, writes, 100);
+        let after = slices_after(&slices, writes, 100);
         found.lengths = after.iter().map(|slice| slice.endpoints.len()).collect();
         found.lengths.sort_unstable();
         prop_assert_eq!(found, expected(&before, &desired, max));
@@ -146,7 +146,7 @@ proptest! {
         let room: usize = before.iter().filter(|slice| !stays(slice)).map(kept).filter(|kept| *kept > 0).map(|kept| max - kept).sum();
         let new = desired.len() - before.iter().map(kept).sum::<usize>();
         let least = if desired.is_empty() { usize::from(before.is_empty()) } else { new.saturating_sub(room).div_ceil(max) };
-        let written = writes(&plain(), &pods, &slices, max).len();
+        let written = writes(&service_with_selector(), &pods, &slices, max).len();
         prop_assert!(written <= forced + least, "{} writes, {} forced and {} more", written, forced, least);
     }
 }

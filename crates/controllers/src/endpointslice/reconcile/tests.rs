@@ -7,12 +7,14 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::SliceWrite;
-use crate::endpointslice::fixtures::{ZONES, applied, desired, endpoints, plain, pod, service, writes};
+use crate::endpointslice::fixtures::{
+    ZONES, desired, endpoints, pod, service, service_with_selector, slices_after, writes,
+};
 
 #[test]
 fn service_without_pods_keeps_one_empty_slice() {
-    let service = plain();
-    let slices = applied(&[], writes(&service, &[], &[], 100), 0);
+    let service = service_with_selector();
+    let slices = slices_after(&[], writes(&service, &[], &[], 100), 0);
     assert_eq!(slices.len(), 1);
     assert!(slices[0].endpoints.is_empty() && slices[0].ports.is_empty());
     assert_eq!(writes(&service, &[], &slices, 100), []);
@@ -20,7 +22,7 @@ fn service_without_pods_keeps_one_empty_slice() {
     let pods = [pod(1, true, 80)];
     let filled = writes(&service, &pods, &slices, 100);
     assert!(matches!(filled.as_slice(), [SliceWrite::Update(_)]), "{filled:?}");
-    let slices = applied(&slices, filled, 1);
+    let slices = slices_after(&slices, filled, 1);
     assert!(matches!(
         writes(&service, &[], &slices, 100).as_slice(),
         [SliceWrite::Update(_)]
@@ -47,20 +49,20 @@ fn pod_without_a_node_is_omitted_unless_not_ready_addresses_are_published() {
     without_node.spec.node_name.clear();
     let pods = [without_node, pod(2, true, 80)];
     let count = |service: &Service| {
-        let slices = applied(&[], writes(service, &pods, &[], 100), 0);
+        let slices = slices_after(&[], writes(service, &pods, &[], 100), 0);
         slices.iter().map(|slice| slice.endpoints.len()).sum::<usize>()
     };
-    assert_eq!(count(&plain()), 1);
-    let mut publishes = plain();
+    assert_eq!(count(&service_with_selector()), 1);
+    let mut publishes = service_with_selector();
     publishes.spec.publish_not_ready_addresses = true;
     assert_eq!(count(&publishes), 2);
 }
 
 #[test]
 fn readiness_is_written_in_place() {
-    let service = plain();
+    let service = service_with_selector();
     let pods: Vec<Pod> = (0..10).map(|number| pod(number, true, 80)).collect();
-    let slices = applied(&[], writes(&service, &pods, &[], 4), 0);
+    let slices = slices_after(&[], writes(&service, &pods, &[], 4), 0);
     assert_eq!(slices.len(), 3);
     let mut flipped = pods;
     flipped[3] = pod(3, false, 80);
@@ -77,9 +79,9 @@ fn readiness_is_written_in_place() {
 
 #[test]
 fn unchanged_slice_is_filled_only_if_the_whole_remainder_fits() {
-    let service = plain();
+    let service = service_with_selector();
     let pods: Vec<Pod> = (0..6).map(|number| pod(number, true, 80)).collect();
-    let slices = applied(&[], writes(&service, &pods, &[], 4), 0); // 4 + 2
+    let slices = slices_after(&[], writes(&service, &pods, &[], 4), 0); // 4 + 2
     let more: Vec<Pod> = (0..8).map(|number| pod(number, true, 80)).collect();
     let two_more = writes(&service, &more, &slices, 4);
     assert!(
@@ -97,20 +99,20 @@ fn unchanged_slice_is_filled_only_if_the_whole_remainder_fits() {
 /// EPS-14.
 #[test]
 fn slices_of_an_earlier_service_of_the_name_are_replaced() {
-    let service = plain();
+    let service = service_with_selector();
     let pods = [pod(1, true, 80)];
-    let mut slices = applied(&[], writes(&service, &pods, &[], 100), 0);
+    let mut slices = slices_after(&[], writes(&service, &pods, &[], 100), 0);
     slices[0].metadata.owner_references[0].uid = "another".into();
-    let after = applied(&slices, writes(&service, &pods, &slices, 100), 1);
+    let after = slices_after(&slices, writes(&service, &pods, &slices, 100), 1);
     assert_eq!(after.len(), 1);
     assert_eq!(after[0].metadata.owner_references[0].uid, "service-uid");
 }
 
 #[test]
 fn endpoints_of_a_terminating_slice_move_to_another() {
-    let service = plain();
+    let service = service_with_selector();
     let pods = [pod(1, true, 80)];
-    let mut slices = applied(&[], writes(&service, &pods, &[], 100), 0);
+    let mut slices = slices_after(&[], writes(&service, &pods, &[], 100), 0);
     slices[0].metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
     let moved = writes(&service, &pods, &slices, 100);
     assert!(
@@ -121,10 +123,14 @@ fn endpoints_of_a_terminating_slice_move_to_another() {
 
 #[test]
 fn terminating_service_gets_no_new_slices_and_updates_existing_ones() {
-    let mut service = plain();
+    let mut service = service_with_selector();
     service.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
     assert_eq!(writes(&service, &[pod(1, true, 80)], &[], 100), []);
-    let slices = applied(&[], writes(&plain(), &[pod(1, true, 80)], &[], 100), 0);
+    let slices = slices_after(
+        &[],
+        writes(&service_with_selector(), &[pod(1, true, 80)], &[], 100),
+        0,
+    );
     let followed = writes(&service, &[pod(1, true, 81)], &slices, 100);
     assert!(
         matches!(followed.as_slice(), [SliceWrite::Update(_)]),
@@ -137,28 +143,33 @@ fn pods_on_unknown_nodes_are_omitted_unless_not_ready_addresses_are_published() 
     let mut lost = pod(1, true, 80);
     lost.spec.node_name = "elsewhere".into();
     assert_eq!(
-        endpoints(&applied(&[], writes(&plain(), &[lost.clone()], &[], 100), 0)).len(),
+        endpoints(&slices_after(
+            &[],
+            writes(&service_with_selector(), &[lost.clone()], &[], 100),
+            0
+        ))
+        .len(),
         0
     );
-    let mut publishes = plain();
+    let mut publishes = service_with_selector();
     publishes.spec.publish_not_ready_addresses = true;
     assert_eq!(
-        endpoints(&applied(&[], writes(&publishes, &[lost], &[], 100), 0)).len(),
+        endpoints(&slices_after(&[], writes(&publishes, &[lost], &[], 100), 0)).len(),
         1
     );
 }
 
 #[test]
 fn labels_follow_the_service_except_reserved_ones() {
-    let mut service = plain();
+    let mut service = service_with_selector();
     let pods = [pod(1, true, 80)];
-    let slices = applied(&[], writes(&service, &pods, &[], 100), 0);
+    let slices = slices_after(&[], writes(&service, &pods, &[], 100), 0);
     service.metadata.labels.insert("team".into(), "a".into());
     service
         .metadata
         .labels
         .insert("kubernetes.io/service-name".into(), "forged".into());
-    let slices = applied(&slices, writes(&service, &pods, &slices, 100), 1);
+    let slices = slices_after(&slices, writes(&service, &pods, &slices, 100), 1);
     assert_eq!(slices[0].metadata.labels["team"], "a");
     assert_eq!(slices[0].metadata.labels["kubernetes.io/service-name"], "s");
 }
@@ -245,11 +256,11 @@ fn slice_name(write: &SliceWrite) -> Option<&str> {
 proptest! {
     #[test]
     fn slices_converge_to_the_pods_after_any_history(history in proptest::collection::vec(world(), 1..6), max in 1usize..12) {
-        let service = plain();
+        let service = service_with_selector();
         let mut slices = Vec::new();
         for (round, world) in history.iter().enumerate() {
             let pods = pods_of(world);
-            slices = applied(&slices, writes(&service, &pods, &slices, max), round);
+            slices = slices_after(&slices, writes(&service, &pods, &slices, max), round);
             prop_assert_eq!(endpoints(&slices), desired(&pods));
             prop_assert!(slices.iter().all(|slice| slice.endpoints.len() <= max));
             prop_assert!(!slices.is_empty());
@@ -260,8 +271,8 @@ proptest! {
     fn result_is_a_fixpoint_for_every_kind_of_service(
         service in services(), before in world(), after in world(), max in 1usize..12,
     ) {
-        let slices = applied(&[], writes(&service, &pods_of(&before), &[], max), 0);
-        let slices = applied(&slices, writes(&service, &pods_of(&after), &slices, max), 1);
+        let slices = slices_after(&[], writes(&service, &pods_of(&before), &[], max), 0);
+        let slices = slices_after(&slices, writes(&service, &pods_of(&after), &slices, max), 1);
         prop_assert_eq!(writes(&service, &pods_of(&after), &slices, max), vec![]);
     }
 
@@ -270,7 +281,7 @@ proptest! {
         service in services(), before in world(), after in world(), max in 1usize..12, seed: u64, done in 0usize..12,
     ) {
         let pods = pods_of(&after);
-        let slices = applied(&[], writes(&service, &pods_of(&before), &[], max), 0);
+        let slices = slices_after(&[], writes(&service, &pods_of(&before), &[], max), 0);
         let all = shuffled(writes(&service, &pods, &slices, max), seed);
         let mut names: Vec<&str> = all.iter().filter_map(slice_name).collect();
         let writes_of_slices = names.len();
@@ -278,19 +289,19 @@ proptest! {
         names.dedup();
         prop_assert_eq!(names.len(), writes_of_slices, "a slice is written once");
         let done = done.min(all.len());
-        let half_way = applied(&slices, all[..done].to_vec(), 1);
+        let half_way = slices_after(&slices, all[..done].to_vec(), 1);
         let rest = shuffled(writes(&service, &pods, &half_way, max), seed);
-        let end = applied(&half_way, rest, 2);
+        let end = slices_after(&half_way, rest, 2);
         prop_assert_eq!(writes(&service, &pods, &end, max), vec![]);
-        let whole = applied(&slices, all, 1);
+        let whole = slices_after(&slices, all, 1);
         prop_assert_eq!(endpoints(&end), endpoints(&whole));
         prop_assert_eq!(writes(&service, &pods, &whole, max), vec![]);
     }
 
     #[test]
     fn endpoints_are_complete_between_two_writes(before in world(), after in world()) {
-        let service = plain();
-        let slices = applied(&[], writes(&service, &pods_of(&before), &[], 5), 0);
+        let service = service_with_selector();
+        let slices = slices_after(&[], writes(&service, &pods_of(&before), &[], 5), 0);
         let stays = |(number, traits): &(&u16, &Traits)| {
             after.get(*number).is_some_and(|now| now.other_port == traits.other_port)
         };
@@ -298,7 +309,7 @@ proptest! {
             .map(|(number, _)| pod(*number, true, 80).status.pod_ips[0].ip.clone()).collect();
         let mut now = slices.clone();
         for (round, write) in writes(&service, &pods_of(&after), &slices, 5).into_iter().enumerate() {
-            now = applied(&now, vec![write], round + 1);
+            now = slices_after(&now, vec![write], round + 1);
             let there: BTreeSet<String> = now.iter().flat_map(|slice| &slice.endpoints)
                 .map(|endpoint| endpoint.addresses[0].to_string()).collect();
             prop_assert!(staying.iter().all(|address| there.contains(address)),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Inputs, SliceChanges, reconcile};
 use crate::endpointslice::SliceWrite;
-use crate::endpointslice::fixtures::applied;
+use crate::endpointslice::fixtures::slices_after;
 
 fn service(selector: Value) -> Service {
     serde_json::from_value(
@@ -51,7 +51,7 @@ fn changes(endpoints: &Endpoints, slices: &[EndpointSlice], max: usize) -> Slice
 }
 
 fn mirrored(endpoints: &Endpoints, slices: &[EndpointSlice], round: usize) -> Vec<EndpointSlice> {
-    applied(slices, changes(endpoints, slices, 1_000).writes, round)
+    slices_after(slices, changes(endpoints, slices, 1_000).writes, round)
 }
 
 fn endpoints_in(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
@@ -121,7 +121,7 @@ fn slices_are_deleted_without_endpoints_to_mirror() {
             slices: &refs,
             endpoints_per_subset_max: 1_000,
         });
-        applied(&slices, changes.writes, 1).len()
+        slices_after(&slices, changes.writes, 1).len()
     };
     let plain = endpoints(json!({}), one_address());
     let without = service(json!({}));
@@ -166,7 +166,7 @@ fn skipped_addresses_are_reported() {
         "{:?}",
         changes.events
     );
-    assert_eq!(endpoints_in(&applied(&[], changes.writes, 0)).len(), 2);
+    assert_eq!(endpoints_in(&slices_after(&[], changes.writes, 0)).len(), 2);
 }
 
 #[test]
@@ -270,7 +270,7 @@ proptest! {
             writes.reverse();
         }
         writes.truncate(done);
-        let half_way = applied(&slices, writes, 1);
+        let half_way = slices_after(&slices, writes, 1);
         let end = mirrored(&endpoints, &half_way, 2);
         prop_assert_eq!(endpoints_in(&end), endpoints_in(&mirrored(&endpoints, &[], 0)));
         prop_assert_eq!(changes(&endpoints, &end, 1_000).writes, vec![]);

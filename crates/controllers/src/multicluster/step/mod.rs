@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::cluster_id::ClusterId;
 use super::conditions::{self, State};
-use super::desired::{Desired, Import, Present};
+use super::desired::{Desired, Import, PresentImport};
 use super::names::{MANAGED_BY, MANAGED_BY_LABEL};
 use super::observed::Observed;
 use super::slices::is_current;
@@ -36,7 +36,7 @@ pub(super) enum Write {
 /// that announces them, and removed before it.
 pub(super) fn next(desired: &Desired, observed: &Observed, now: Timestamp) -> Option<Write> {
     let import = match &desired.import {
-        Import::Absent => absent(desired, observed),
+        Import::Absent => next_removal(desired, observed),
         Import::Held {
             kept,
             slices,
@@ -45,16 +45,16 @@ pub(super) fn next(desired: &Desired, observed: &Observed, now: Timestamp) -> Op
         } => slice(slices, kept, observed).or_else(|| {
             let states = [
                 reachability.clone(),
-                conditions::mirrored(&observed.rejected_slices),
+                conditions::mirrored_slices_condition(&observed.rejected_slices),
             ];
             import_status(observed, clusters, &states, now)
         }),
-        Import::Present(present) => self::present(desired, present, observed, now),
+        Import::Present(present) => self::next_of_present_import(desired, present, observed, now),
     };
     import.or_else(|| export_status(desired, observed, now))
 }
 
-fn absent(desired: &Desired, observed: &Observed) -> Option<Write> {
+fn next_removal(desired: &Desired, observed: &Observed) -> Option<Write> {
     if let Some(slice) = observed.slices.first() {
         return Some(Write::DeleteSlice(slice.metadata.clone()));
     }
@@ -66,7 +66,12 @@ fn absent(desired: &Desired, observed: &Observed) -> Option<Write> {
     is_managed.then(|| Write::DeleteImport(import.metadata.clone()))
 }
 
-fn present(desired: &Desired, present: &Present, observed: &Observed, now: Timestamp) -> Option<Write> {
+fn next_of_present_import(
+    desired: &Desired,
+    present: &PresentImport,
+    observed: &Observed,
+    now: Timestamp,
+) -> Option<Write> {
     service::next(desired, present, observed)
         .or_else(|| import(desired, present, observed))
         .or_else(|| slice(&present.slices, &BTreeSet::new(), observed))
@@ -74,13 +79,13 @@ fn present(desired: &Desired, present: &Present, observed: &Observed, now: Times
             let states = [
                 service::readiness(desired, present, observed),
                 present.reachability.clone(),
-                conditions::mirrored(&observed.rejected_slices),
+                conditions::mirrored_slices_condition(&observed.rejected_slices),
             ];
             import_status(observed, &present.clusters, &states, now)
         })
 }
 
-fn import(desired: &Desired, present: &Present, observed: &Observed) -> Option<Write> {
+fn import(desired: &Desired, present: &PresentImport, observed: &Observed) -> Option<Write> {
     let (labels, annotations) = (&present.resolution.labels, &present.resolution.annotations);
     let spec = import_spec(desired, present, observed);
     let Some(known) = &observed.import else {
@@ -110,7 +115,7 @@ fn import(desired: &Desired, present: &Present, observed: &Observed) -> Option<W
 }
 
 /// Returns the spec with the clusterset IPs. They stay while the derived Service exists.
-fn import_spec(desired: &Desired, present: &Present, observed: &Observed) -> ServiceImportSpec {
+fn import_spec(desired: &Desired, present: &PresentImport, observed: &Observed) -> ServiceImportSpec {
     let mut spec = present.resolution.spec.clone();
     if present.derived.is_some()
         && let Some(service) = observed.derived(&desired.key)

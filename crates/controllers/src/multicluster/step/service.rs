@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::Write;
 use crate::multicluster::conditions::State;
-use crate::multicluster::desired::{Desired, Present};
+use crate::multicluster::desired::{Desired, PresentImport};
 use crate::multicluster::names::{MANAGED_BY, MANAGED_BY_LABEL};
 use crate::multicluster::observed::{Observed, is_managed, names_import};
 
 /// Returns the next write of the derived Service.
-pub(super) fn next(desired: &Desired, present: &Present, observed: &Observed) -> Option<Write> {
+pub(super) fn next(desired: &Desired, present: &PresentImport, observed: &Observed) -> Option<Write> {
     let derived = observed.derived(&desired.key);
     let Some(name) = &present.derived else {
         return derived.map(|service| Write::DeleteService(service.metadata.clone()));
@@ -53,7 +53,7 @@ pub(super) fn next(desired: &Desired, present: &Present, observed: &Observed) ->
 }
 
 /// Returns the condition `Ready` of an import.
-pub(super) fn readiness(desired: &Desired, present: &Present, observed: &Observed) -> State {
+pub(super) fn readiness(desired: &Desired, present: &PresentImport, observed: &Observed) -> State {
     let Some(name) = &present.derived else {
         return State::new("Ready", true, "Ready", "the endpoints have names in DNS");
     };

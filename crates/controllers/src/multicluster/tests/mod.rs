@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::cluster_id::ClusterId;
-use super::desired::{Availability, ClusterState, Desired, Inputs, Reachability, decide, importing};
+use super::desired::{Availability, ClusterState, Desired, Inputs, Reachability, decide, exporting_clusters};
 use super::observed::Observed;
 use super::step::{self, Write};
 
@@ -168,7 +168,7 @@ impl Model {
             local: &sources[0].id,
             clusters: sources.iter().map(Source::state).collect(),
             import,
-            importing: importing(import, &self.observed.slices),
+            importing: exporting_clusters(import, &self.observed.slices),
         })
     }
 

@@ -1,10 +1,10 @@
 use serde_json::json;
 
-use super::remains;
+use super::is_still_present;
 
 #[test]
 fn removed_pods_do_not_remain() {
-    let of = |metadata| remains(&json!({ "metadata": metadata }));
+    let of = |metadata| is_still_present(&json!({ "metadata": metadata }));
     let mark = "2026-01-01T00:00:00Z";
     assert!(of(
         json!({"deletionTimestamp": mark, "deletionGracePeriodSeconds": 30})

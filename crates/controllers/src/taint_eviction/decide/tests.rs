@@ -20,7 +20,7 @@ fn taint(key: &str, effect: &str) -> Taint {
 
 fn stay(tolerations: Value, second: i64) -> RemainingTime {
     let taints = no_execute_taints(&[taint("k", "NoExecute")], &[], time(10));
-    remaining(&pod(tolerations), &taints, time(second))
+    time_remaining(&pod(tolerations), &taints, time(second))
 }
 
 #[test]
@@ -62,9 +62,9 @@ fn only_no_execute_counts_and_keeps_its_time() {
 fn pods_that_are_not_evictable_stay() {
     let taints = no_execute_taints(&[taint("k", "NoExecute")], &[], time(0));
     let mut ending = pod(json!([]));
-    assert_eq!(remaining(&ending, &taints, time(0)), RemainingTime::Over);
+    assert_eq!(time_remaining(&ending, &taints, time(0)), RemainingTime::Over);
     ending.is_evictable = false;
-    assert_eq!(remaining(&ending, &taints, time(0)), RemainingTime::Forever);
+    assert_eq!(time_remaining(&ending, &taints, time(0)), RemainingTime::Forever);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn toleration_seconds_count_from_the_creation_of_later_pods() {
     let mut late = pod(json!([{"operator": "Exists", "tolerationSeconds": 30}]));
     late.created = crate::caches::Time::of(time(20));
     assert_eq!(
-        remaining(&late, &taints, time(20)),
+        time_remaining(&late, &taints, time(20)),
         RemainingTime::For(Duration::from_secs(30))
     );
 }

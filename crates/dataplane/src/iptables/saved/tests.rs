@@ -18,7 +18,7 @@ COMMIT
 
 #[test]
 fn parses_chains_and_references() {
-    let mut saved = Saved::read(TEXT.as_bytes()).unwrap();
+    let mut saved = SavedTables::read(TEXT.as_bytes()).unwrap();
     assert!(saved.table(Table::Filter).chains.is_empty());
     assert_eq!(
         saved.table(Table::Nat).references,

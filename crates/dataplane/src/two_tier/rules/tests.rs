@@ -10,7 +10,10 @@ fn encapsulated_packets_of_others_reach_no_other_node() {
             lookup(SOURCES, FIRST, Destination::Found),
         ];
         let of_source = drop_unless_of_node(family);
-        assert_eq!(rule, [&encapsulated()[..], &of_destination, &of_source].concat());
+        assert_eq!(
+            rule,
+            [&match_encapsulated()[..], &of_destination, &of_source].concat()
+        );
         assert_eq!(of_source.last(), Some(&Expression::Verdict(Verdict::Drop)));
     }
 }

@@ -35,7 +35,7 @@ pub(super) const OUTER_FRAGMENT: [u8; 4] = [0, 0, 0x40, 0];
 pub(super) const OUTER_TTL: [u8; 4] = [64, libc::IPPROTO_UDP as u8, 0, 0];
 
 /// Map from a frontend to its first slot.
-pub(super) const FRONTENDS_SHAPE: MapShape = shape(
+pub(super) const FRONTENDS_SHAPE: MapShape = map_shape(
     "frontends",
     MapKind::Hash,
     FRONTEND_BYTES,
@@ -43,7 +43,7 @@ pub(super) const FRONTENDS_SHAPE: MapShape = shape(
     FRONTENDS_MAX,
 );
 /// Map from a slot to the number of its node; 0 for none.
-pub(super) const SLOTS_SHAPE: MapShape = shape(
+pub(super) const SLOTS_SHAPE: MapShape = map_shape(
     "slots",
     MapKind::Array,
     4,
@@ -51,11 +51,17 @@ pub(super) const SLOTS_SHAPE: MapShape = shape(
     PORTS_MAX as u32 * TABLE_SIZE,
 );
 /// Map from the number of a node to its entry; zeros for an unknown node.
-pub(super) const NODES_SHAPE: MapShape = shape("nodes", MapKind::Array, 4, NODE_BYTES, NODES_MAX);
+pub(super) const NODES_SHAPE: MapShape = map_shape("nodes", MapKind::Array, 4, NODE_BYTES, NODES_MAX);
 /// Counter of forwarded packets.
-pub(super) const FORWARDED_SHAPE: MapShape = shape("forwarded", MapKind::PerCpuArray, 4, NUMBER_BYTES, 1);
+pub(super) const FORWARDED_SHAPE: MapShape = map_shape("forwarded", MapKind::PerCpuArray, 4, NUMBER_BYTES, 1);
 
-const fn shape(name: &'static str, kind: MapKind, key: usize, value: usize, elements_max: u32) -> MapShape {
+const fn map_shape(
+    name: &'static str,
+    kind: MapKind,
+    key: usize,
+    value: usize,
+    elements_max: u32,
+) -> MapShape {
     MapShape {
         name,
         kind,

@@ -1,7 +1,7 @@
 //! Forwarding by an XDP program at one interface, before the kernel allocates a packet.
 //!
-//! The program forwards the packets of clients to the current nodes of their slots, as the rules do, and in the same
-//! form: in VXLAN through the link of the first hop. It serves IPv4 packets of TCP and UDP whose hash contains the
+//! The program forwards the packets of clients to the current nodes of their slots, as the rules do. It uses the same
+//! form: VXLAN through the link of the first hop. It serves IPv4 packets of TCP and UDP whose hash contains the
 //! connection. All other packets pass to the rules, which stay complete. These are:
 //!
 //! - packets of slots that this node serves or served: it may track their connections

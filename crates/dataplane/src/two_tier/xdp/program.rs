@@ -156,8 +156,8 @@ fn load_bounds(program: &mut Assembler, bytes: i32, otherwise: Label) {
     program.jump_if_register(Condition::Greater, R1, R9, otherwise);
 }
 
-/// Requires a packet to this host that the rules would forward unchanged: whole, without options, with a TTL, not too
-/// large, and not from a Pod. Passes protocols other than TCP and UDP, as SCTP has other headers.
+/// Requires a packet to this host that the rules would forward unchanged. It is whole, has a TTL and no options, is not
+/// too large, and is not from a Pod. Passes protocols other than TCP and UDP, as SCTP has other headers.
 fn require_forwardable(program: &mut Assembler, parameters: &Parameters, pass: Label) {
     for (offset, part) in (0_i16..).step_by(2).zip(parameters.ethernet.as_chunks::<2>().0) {
         program.load(Width::Half, R1, R7, offset);
@@ -169,11 +169,11 @@ fn require_forwardable(program: &mut Assembler, parameters: &Parameters, pass: L
         );
     }
     program.load(Width::Half, R1, R7, ETHERNET_TYPE);
-    program.jump_if(Condition::NotEqual, R1, half(IPV4), pass);
+    program.jump_if(Condition::NotEqual, R1, network_order_u16(IPV4), pass);
     program.load(Width::Byte, R1, R7, IP_VERSION);
     program.jump_if(Condition::NotEqual, R1, WITHOUT_OPTIONS, pass);
     program.load(Width::Half, R1, R7, IP_FRAGMENT);
-    program.and(R1, half(FRAGMENT_BITS));
+    program.and(R1, network_order_u16(FRAGMENT_BITS));
     program.jump_if(Condition::NotEqual, R1, 0, pass);
     // TTL 0 and 1 wrap around.
     program.load(Width::Byte, R1, R7, IP_TTL);
@@ -276,13 +276,13 @@ fn decrement_ttl(program: &mut Assembler) {
     program.add(R1, -1);
     program.store(Width::Byte, R7, OUTER_BYTES + IP_TTL, R1);
     program.load(Width::Half, R1, R7, OUTER_BYTES + IP_CHECKSUM);
-    program.add(R1, half(TTL_STEP));
-    fold(program, R1, R2);
+    program.add(R1, network_order_u16(TTL_STEP));
+    fold_checksum(program, R1, R2);
     program.store(Width::Half, R7, OUTER_BYTES + IP_CHECKSUM, R1);
 }
 
 /// Adds the carry of a sum of 16-bit numbers to it.
-fn fold(program: &mut Assembler, sum: Register, scratch: Register) {
+fn fold_checksum(program: &mut Assembler, sum: Register, scratch: Register) {
     program.copy(scratch, sum);
     program.shift_right(scratch, 16);
     program.and(sum, 0xffff);
@@ -303,7 +303,7 @@ fn encapsulate(program: &mut Assembler) {
     copy_words(program, INNER_ETHERNET_OFFSET, OUTER_BYTES, 3);
     copy_words(program, ADDRESSES_OFFSET, IP_SOURCE, 2);
     let constants: [(Width, i16, i32); 8] = [
-        (Width::Half, ETHERNET_TYPE, half(IPV4)),
+        (Width::Half, ETHERNET_TYPE, network_order_u16(IPV4)),
         (
             Width::Half,
             IP_VERSION,
@@ -311,7 +311,7 @@ fn encapsulate(program: &mut Assembler) {
         ),
         (Width::Word, IP_IDENTIFICATION, i32::from_ne_bytes(OUTER_FRAGMENT)),
         (Width::Word, IP_TTL, i32::from_ne_bytes(OUTER_TTL)),
-        (Width::Half, UDP_DESTINATION, half(UDP_PORT)),
+        (Width::Half, UDP_DESTINATION, network_order_u16(UDP_PORT)),
         // No checksum, as RFC 7348 recommends.
         (Width::Half, UDP_CHECKSUM, 0),
         (Width::Word, VXLAN_FLAGS, i32::from_ne_bytes(VALID_ID)),
@@ -326,7 +326,7 @@ fn encapsulate(program: &mut Assembler) {
     }
     // The port differs by connection, so that routers and network cards keep connections apart.
     program.load(Width::Half, R1, R10, HASH);
-    program.set(R2, half(DYNAMIC_PORTS));
+    program.set(R2, network_order_u16(DYNAMIC_PORTS));
     program.or(R1, R2);
     program.store(Width::Half, R7, UDP_SOURCE, R1);
 
@@ -341,8 +341,8 @@ fn encapsulate(program: &mut Assembler) {
     program.store(Width::Half, R7, IP_LENGTH, R1);
     program.load(Width::Word, R2, R8, SUM_OFFSET as i16);
     program.add_register(R1, R2);
-    fold(program, R1, R2);
-    fold(program, R1, R2);
+    fold_checksum(program, R1, R2);
+    fold_checksum(program, R1, R2);
     program.set(R2, 0xffff);
     program.word(WordOperation::ExclusiveOr, R1, R2);
     program.store(Width::Half, R7, IP_CHECKSUM, R1);
@@ -358,7 +358,7 @@ fn count(program: &mut Assembler, maps: MapDescriptors, otherwise: Label) {
 }
 
 /// Returns a 16-bit number in network order, as the operand of a load or store.
-fn half(number: u16) -> i32 {
+fn network_order_u16(number: u16) -> i32 {
     i32::from(number.to_be())
 }
 

@@ -13,7 +13,7 @@ use socket2::SockRef;
 use super::lifetime::Lifetime;
 use super::outbound_sockets::{OutboundSocket, OutboundSockets};
 use super::pump::Pump;
-use super::relay::{Accepted, Relay, reset_at_close};
+use super::relay::{AcceptedClient, Relay, reset_at_close};
 use super::{CongestionControl, SharedListener};
 use crate::userspace::balancer::ConnectionCount;
 use crate::userspace::connection_permits::ConnectionPermit;
@@ -150,7 +150,7 @@ impl EndpointSearch {
             let outbound = match start_connect(address, sockets, &self.client.listener.congestion) {
                 Ok(outbound) => outbound,
                 Err(error) => {
-                    self.note_failure(address, &error);
+                    self.record_failure(address, &error);
                     continue;
                 }
             };
@@ -175,14 +175,14 @@ impl EndpointSearch {
                     };
                     return SearchResult::Pending(Box::new(connect), now + *timeout);
                 }
-                Err(error) => self.note_failure(address, &error),
+                Err(error) => self.record_failure(address, &error),
             }
         }
         self.client.reset_on_drop();
         SearchResult::Failed
     }
 
-    fn note_failure(&mut self, endpoint: SocketAddr, error: &io::Error) {
+    fn record_failure(&mut self, endpoint: SocketAddr, error: &io::Error) {
         tracing::debug!(%error, %endpoint, "endpoint refused or timed out");
         self.tried.push(endpoint);
     }
@@ -203,7 +203,7 @@ impl EndpointSearch {
         Relay::new(
             stream,
             outbound,
-            Accepted {
+            AcceptedClient {
                 service: listener.service.clone(),
                 lifetime: Lifetime::start(listener.age_limit.clone(), Instant::now(), random() as u16),
             },
@@ -255,7 +255,7 @@ impl PendingConnect {
         sockets: &mut OutboundSockets,
         buffer: &mut [u8],
     ) -> SearchResult {
-        self.search.note_failure(self.address, error);
+        self.search.record_failure(self.address, error);
         drop((self.outbound, self.connection_count));
         self.search.try_next(now, sockets, buffer)
     }

@@ -457,7 +457,7 @@ impl EventLoop {
             Some(Connection::Connecting(..)) => self.resume_connect(number, PendingConnect::check),
             Some(Connection::Established(tracked)) => {
                 if event.is_read_closed() {
-                    tracked.relay.pump_mut(outgoing).note_peer_closed();
+                    tracked.relay.pump_mut(outgoing).record_peer_closed();
                 }
                 if event.is_priority() || event.is_error() {
                     tracked.relay.pump_mut(outgoing).read_until_drained();

@@ -56,7 +56,7 @@ pub(super) struct Pump {
 
 impl Pump {
     /// Records that the sender closed its side.
-    pub(super) fn note_peer_closed(&mut self) {
+    pub(super) fn record_peer_closed(&mut self) {
         self.peer_closed = true;
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::lifetime::{AgeLimit, Lifetime};
-use crate::rebalance::excess;
+use crate::rebalance::excess_connections;
 
 /// A listener whose connections are distributed again.
 #[derive(Debug)]
@@ -45,19 +45,19 @@ struct Reports {
     /// Number of workers that have not reported.
     missing: usize,
     /// Connections by group; as many as there are permits at most.
-    connections: Vec<Vec<Reported>>,
+    connections: Vec<Vec<ReportedConnection>>,
 }
 
 /// A reported connection.
 #[derive(Clone, Copy, Debug)]
-struct Reported {
+struct ReportedConnection {
     id: ConnectionId,
     endpoint: SocketAddr,
 }
 
 /// Report of one worker.
 #[derive(Debug, Default)]
-pub(super) struct Report(Vec<(usize, Reported)>);
+pub(super) struct Report(Vec<(usize, ReportedConnection)>);
 
 impl Round {
     /// Starts a round of this many workers.
@@ -84,7 +84,7 @@ impl Round {
         endpoint: SocketAddr,
     ) {
         if let Some(index) = self.indexes.get(&identity(lifetime.limit())) {
-            report.0.push((*index, Reported { id, endpoint }));
+            report.0.push((*index, ReportedConnection { id, endpoint }));
         }
     }
 
@@ -104,7 +104,7 @@ impl Round {
         let chosen = connections.into_iter().zip(&self.groups);
         chosen
             .flat_map(|(connections, group)| {
-                excess(
+                excess_connections(
                     connections,
                     &group.endpoints,
                     group.percent,

@@ -22,7 +22,7 @@ pub(super) struct Relay {
     /// Connection to the endpoint.
     pub endpoint: OutboundSocket,
     /// Origin of the connection.
-    pub accepted: Accepted,
+    pub accepted: AcceptedClient,
     up: Pump,
     down: Pump,
     /// True if the endpoint connected at once, so it is on this node.
@@ -40,7 +40,7 @@ pub(super) struct Relay {
 
 /// Service of the listener that accepted a client, and the age of the connection.
 #[derive(Debug)]
-pub(super) struct Accepted {
+pub(super) struct AcceptedClient {
     /// Service of the listener.
     pub service: ObjectKey,
     /// Start and maximum age.
@@ -80,7 +80,7 @@ impl Relay {
     pub(super) fn new(
         client: TcpStream,
         endpoint: OutboundSocket,
-        accepted: Accepted,
+        accepted: AcceptedClient,
         is_on_node: bool,
         up: Pump,
         congestion: CongestionControl,

@@ -11,7 +11,7 @@ fn run(parts: &[&[u8]]) -> (usize, usize, Option<RequestRejection>) {
         waiting.extend_from_slice(part);
         loop {
             match framing.admit(&waiting) {
-                Ok(Admitted { bytes: 0, .. }) => break,
+                Ok(AdmittedBytes { bytes: 0, .. }) => break,
                 Ok(admitted) => {
                     waiting.drain(..admitted.bytes);
                     bytes += admitted.bytes;
@@ -53,11 +53,11 @@ fn holds_back_incomplete_heads() {
     let mut framing = Framing::default();
     let head = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     assert_eq!(framing.position(), Position::Between);
-    assert_eq!(framing.admit(&head[..20]), Ok(Admitted::part(0)));
+    assert_eq!(framing.admit(&head[..20]), Ok(AdmittedBytes::part(0)));
     assert_eq!(framing.position(), Position::Head);
     assert_eq!(
         framing.admit(head),
-        Ok(Admitted {
+        Ok(AdmittedBytes {
             bytes: head.len(),
             is_head_complete: true
         })
@@ -240,26 +240,26 @@ fn holds_back_bytes_behind_an_undecided_upgrade() {
     let mut framing = Framing::default();
     assert_eq!(
         framing.admit(upgrade),
-        Ok(Admitted {
+        Ok(AdmittedBytes {
             bytes: upgrade.len(),
             is_head_complete: true
         })
     );
     assert_eq!(
         (framing.position(), framing.admit(next)),
-        (Position::Held, Ok(Admitted::part(0)))
+        (Position::Held, Ok(AdmittedBytes::part(0)))
     );
     let mut kept = framing.clone();
     kept.resume();
     assert_eq!(
         kept.admit(next),
-        Ok(Admitted {
+        Ok(AdmittedBytes {
             bytes: next.len(),
             is_head_complete: true
         })
     );
     framing.tunnel();
-    assert_eq!(framing.admit(b"\0\n\xff"), Ok(Admitted::part(3)));
+    assert_eq!(framing.admit(b"\0\n\xff"), Ok(AdmittedBytes::part(3)));
 }
 
 #[test]

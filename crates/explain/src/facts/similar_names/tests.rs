@@ -10,14 +10,14 @@ fn distance_counts_edits_and_swaps() {
         ("hostnames", "hostname", 1),
         ("kitten", "sitting", 3),
     ] {
-        assert_eq!(distance(a, b), edits, "{a} {b}");
-        assert_eq!(distance(b, a), edits, "{b} {a}");
+        assert_eq!(edit_distance(a, b), edits, "{a} {b}");
+        assert_eq!(edit_distance(b, a), edits, "{b} {a}");
     }
 }
 
 #[test]
 fn nearest_ignores_unrelated_names() {
-    assert_eq!(nearest("htpp", ["metrics", "http"]), Some("http"));
-    assert_eq!(nearest("http", ["http-web", "grpc"]), Some("http-web"));
-    assert_eq!(nearest("http", ["metrics", "grpc"]), None);
+    assert_eq!(nearest_name("htpp", ["metrics", "http"]), Some("http"));
+    assert_eq!(nearest_name("http", ["http-web", "grpc"]), Some("http-web"));
+    assert_eq!(nearest_name("http", ["metrics", "grpc"]), None);
 }

@@ -6,7 +6,7 @@ use plan::Fault;
 
 use super::service_terminating;
 use crate::facts::service_plan::plan_of;
-use crate::facts::similar_names::nearest;
+use crate::facts::similar_names::nearest_name;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
@@ -127,12 +127,12 @@ const TOPOLOGY_MODES: [&str; 2] = [
 const TOPOLOGY_VALUES: [&str; 4] = ["Auto", "auto", "Disabled", "disabled"];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = unknown(subject);
-    findings.extend(of_others(subject));
+    let mut findings: Vec<Finding> = unknown_annotations(subject);
+    findings.extend(annotations_of_others(subject));
     findings.extend(contradicting_scheme(subject));
     findings.extend(topology_value(subject));
-    findings.extend(invalid(subject));
-    findings.extend(contradicting(subject));
+    findings.extend(invalid_values(subject));
+    findings.extend(contradicting_values(subject));
     findings.extend(contradicting_field(subject));
     findings
 }
@@ -146,7 +146,7 @@ fn removal_command(subject: &Subject<'_>, name: &str) -> String {
     format!("{} {name}-", kubectl::command("annotate", subject.service.0))
 }
 
-fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
+fn unknown_annotations(subject: &Subject<'_>) -> Vec<Finding> {
     let names = subject
         .service
         .pairs("/metadata/annotations")
@@ -156,7 +156,7 @@ fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
     names
         .filter(is_unknown)
         .map(|name| {
-            let similar = nearest(name, KNOWN);
+            let similar = nearest_name(name, KNOWN);
             let message = format!(
                 "Annotation {name} of Service {} has no effect: its name is unknown{}",
                 subject.service.name,
@@ -175,11 +175,11 @@ fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// Reports names that resemble an annotation of another implementation, and values that it does not accept.
-fn of_others(subject: &Subject<'_>) -> Vec<Finding> {
+fn annotations_of_others(subject: &Subject<'_>) -> Vec<Finding> {
     let annotations = subject.service.pairs("/metadata/annotations");
     let annotations = annotations.filter(|(name, _)| !PREFIXES.iter().any(|prefix| name.starts_with(prefix)));
     let finding = |(name, value): (&str, &str)| {
-        if let Some(intended) = vendors::intended(name) {
+        if let Some(intended) = vendors::intended_name(name) {
             let message = format!(
                 "Annotation {name} of Service {} has no effect: its name is unknown. The nearest is {intended}",
                 subject.service.name
@@ -239,7 +239,7 @@ fn topology_value(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Reports values that the plan does not understand.
-fn invalid(subject: &Subject<'_>) -> Vec<Finding> {
+fn invalid_values(subject: &Subject<'_>) -> Vec<Finding> {
     let mut names = subject
         .service
         .pairs("/metadata/annotations")
@@ -279,7 +279,7 @@ fn invalid(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// Reports annotations of the same meaning with different values.
-fn contradicting(subject: &Subject<'_>) -> Vec<Finding> {
+fn contradicting_values(subject: &Subject<'_>) -> Vec<Finding> {
     let contradiction = |names: &&[&'static str]| {
         let mut values = names
             .iter()

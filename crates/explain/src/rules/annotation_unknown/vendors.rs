@@ -1,6 +1,6 @@
 //! Annotations of Services that other implementations read.
 
-use crate::facts::similar_names::distance;
+use crate::facts::similar_names::edit_distance;
 
 /// Domains with their annotations. Further names of these domains can exist. A name is therefore reported only if it
 /// resembles a listed one.
@@ -331,7 +331,7 @@ const VALUES: [(&str, &[&str]); 5] = [
 const DISTANCE_MAX: usize = 2;
 
 /// Returns the name that an unknown name resembles. `None` if the name is known, or resembles none.
-pub(super) fn intended(name: &str) -> Option<String> {
+pub(super) fn intended_name(name: &str) -> Option<String> {
     let (domain, suffix) = name.split_once('/')?;
     let is_known = KNOWN
         .iter()
@@ -342,7 +342,7 @@ pub(super) fn intended(name: &str) -> Option<String> {
     let same_domain = KNOWN.iter().find(|(known, _)| *known == domain);
     let similar = same_domain.and_then(|(_, suffixes)| {
         let similar = suffixes.iter().filter(|known| is_misspelling(suffix, known));
-        similar.min_by_key(|known| distance(suffix, known))
+        similar.min_by_key(|known| edit_distance(suffix, known))
     });
     if let Some(similar) = similar {
         return Some(format!("{domain}/{similar}"));
@@ -372,7 +372,7 @@ fn is_misspelling(name: &str, known: &str) -> bool {
     } else {
         1
     };
-    let difference = distance(&name.to_ascii_lowercase(), &known.to_ascii_lowercase());
+    let difference = edit_distance(&name.to_ascii_lowercase(), &known.to_ascii_lowercase());
     let is_near = difference <= limit.min(known.len() / 3);
     plain(name) == plain(known) || is_near && without_digits(name) != without_digits(known)
 }

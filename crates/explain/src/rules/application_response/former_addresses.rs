@@ -46,7 +46,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Returns the finding for a DNS server that answers the name of the Service with addresses other than its cluster IPs.
-pub(super) fn of_dns(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
+pub(super) fn former_address_in_dns(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
     let service = subject.service;
     let cluster_ips = service.cluster_ips();
     let name = format!("{}.{}.svc.", service.name, service.namespace);
@@ -114,7 +114,7 @@ fn is_former(subject: &Subject<'_>, address: IpAddr) -> bool {
     let is_in_range = if subject.service.is_headless() {
         is_of_pods()
     } else {
-        world.facts().service_range(address).is_some()
+        world.cluster_facts().service_range(address).is_some()
     };
     is_in_range && !is_in_use
 }

@@ -46,21 +46,23 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let found = probes::of_service(subject);
-    let of_endpoints: Vec<Found<'_>> = found
+    let endpoint_probes: Vec<Found<'_>> = found
         .iter()
         .copied()
         .filter(|(_, probe)| probes::ready_endpoint(subject, probe).is_some())
         .collect();
-    let response = no_response(subject, &of_endpoints).or_else(|| slow_response(subject, &of_endpoints));
+    let response =
+        no_response(subject, &endpoint_probes).or_else(|| slow_response(subject, &endpoint_probes));
     let former = variable(subject)
         .or_else(|| former_addresses::check(subject))
-        .or_else(|| former_addresses::of_dns(subject, &found));
+        .or_else(|| former_addresses::former_address_in_dns(subject, &found));
     response.into_iter().chain(former).collect()
 }
 
 /// Returns true if the probe uses the protocol of the port. A server of another protocol closes the connection, too.
 fn is_of_protocol(subject: &Subject<'_>, probe: &Probe) -> bool {
-    let declared = || probes::port_of(subject, probe).and_then(|port| probes::declared(subject, port));
+    let declared =
+        || probes::port_of(subject, probe).and_then(|port| probes::declared_protocol(subject, port));
     match probe.kind {
         ProbeKind::Http => probe.proxy_protocol != Some(true) && declared() == Some(Declared::Http),
         ProbeKind::Tls => declared() == Some(Declared::Tls),

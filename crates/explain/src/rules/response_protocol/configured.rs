@@ -1,7 +1,7 @@
 //! Protocols that clients and Ingress controllers use at a port, according to their configuration.
 
 use super::CODE;
-use crate::facts::probes::{Declared, declared};
+use crate::facts::probes::{Declared, declared_protocol};
 use crate::finding::{Finding, Severity};
 use crate::kubectl;
 use crate::subject::{Subject, finding_about};
@@ -23,7 +23,7 @@ const TLS_ANNOTATIONS: [&str; 2] = [
 const PLAIN_PORTS: [u16; 4] = [80, 3000, 8000, 8080];
 
 /// Reports a client whose URL has another scheme than the port declares.
-pub(super) fn of_clients(subject: &Subject<'_>) -> Option<Finding> {
+pub(super) fn clients_with_other_scheme(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     if service.is_external_name() {
         return None;
@@ -43,7 +43,7 @@ pub(super) fn of_clients(subject: &Subject<'_>) -> Option<Finding> {
         let port = ports
             .iter()
             .find(|port| port.number == number && port.protocol == "TCP")?;
-        let text = match (scheme, certain(subject, &ports, port)?) {
+        let text = match (scheme, unambiguous_protocol(subject, &ports, port)?) {
             ("http" | "ws", Declared::Tls) => "TLS",
             ("https" | "wss", Declared::Http) if is_plain(subject, port) => "HTTP without TLS",
             _ => return None,
@@ -65,7 +65,7 @@ fn is_plain(subject: &Subject<'_>, port: &Port<'_>) -> bool {
 }
 
 /// Reports an Ingress of ingress-nginx whose controller uses another protocol than the port declares.
-pub(super) fn of_ingresses(subject: &Subject<'_>) -> Option<Finding> {
+pub(super) fn ingresses_with_other_protocol(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let mut ingresses = subject.world.ingresses_of(service);
     ingresses.find_map(|ingress| {
@@ -79,7 +79,7 @@ pub(super) fn of_ingresses(subject: &Subject<'_>) -> Option<Finding> {
         let mut own = backends
             .iter()
             .filter(|backend| backend.service == service.name && backend.namespace == service.namespace);
-        own.find_map(|backend| of_backend(subject, ingress, backend))
+        own.find_map(|backend| ingress_with_other_protocol(subject, ingress, backend))
     })
 }
 
@@ -91,7 +91,11 @@ fn is_of_nginx(ingress: Route<'_>) -> bool {
     class.contains(NGINX_CLASS)
 }
 
-fn of_backend(subject: &Subject<'_>, ingress: Route<'_>, backend: &Backend<'_>) -> Option<Finding> {
+fn ingress_with_other_protocol(
+    subject: &Subject<'_>,
+    ingress: Route<'_>,
+    backend: &Backend<'_>,
+) -> Option<Finding> {
     let ports = subject.service.ports();
     let is_used = |port: &&Port<'_>| match backend.port_number {
         Some(number) => port.number == number,
@@ -100,7 +104,7 @@ fn of_backend(subject: &Subject<'_>, ingress: Route<'_>, backend: &Backend<'_>) 
     let port = ports.iter().find(is_used)?;
     let value = ingress.0.annotation(BACKEND_PROTOCOL).unwrap_or("HTTP");
     let used = value.trim().to_ascii_uppercase();
-    let text = match (used.as_str(), certain(subject, &ports, port)?) {
+    let text = match (used.as_str(), unambiguous_protocol(subject, &ports, port)?) {
         ("HTTP" | "AUTO_HTTP" | "GRPC", Declared::Tls) => "TLS",
         ("HTTPS" | "GRPCS", Declared::Http) => "HTTP without TLS",
         _ => return None,
@@ -128,8 +132,8 @@ fn of_backend(subject: &Subject<'_>, ingress: Route<'_>, backend: &Backend<'_>) 
 /// Returns the declared protocol of a port. Returns `None` if another port has the same target, because one listener
 /// can serve both protocols. Returns `None` too if the name of the target or the readiness probe declares another
 /// protocol.
-fn certain(subject: &Subject<'_>, ports: &[Port<'_>], port: &Port<'_>) -> Option<Declared> {
-    let protocol = declared(subject, *port)?;
+fn unambiguous_protocol(subject: &Subject<'_>, ports: &[Port<'_>], port: &Port<'_>) -> Option<Declared> {
+    let protocol = declared_protocol(subject, *port)?;
     let has_twin = ports
         .iter()
         .any(|other| other.index != port.index && other.target == port.target);

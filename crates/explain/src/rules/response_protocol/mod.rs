@@ -46,8 +46,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let first = proxy_protocol(subject, &found)
         .or_else(|| each.into_iter().next())
         .or_else(|| other_readiness_probe(subject))
-        .or_else(|| configured::of_ingresses(subject))
-        .or_else(|| configured::of_clients(subject));
+        .or_else(|| configured::ingresses_with_other_protocol(subject))
+        .or_else(|| configured::clients_with_other_scheme(subject));
     first.into_iter().collect()
 }
 
@@ -58,7 +58,7 @@ fn other_protocol(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
         return None;
     }
     let port = probes::port_of(subject, probe)?;
-    let (declared, actual) = match (probe.kind, probes::declared(subject, port)?) {
+    let (declared, actual) = match (probe.kind, probes::declared_protocol(subject, port)?) {
         (ProbeKind::Http, Declared::Http) => ("HTTP", "TLS"),
         (ProbeKind::Tls, Declared::Tls) => ("TLS", "a protocol without TLS"),
         _ => return None,
@@ -91,7 +91,7 @@ fn other_scheme(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
         let number = pod.resolve(port.target, port.protocol)?;
         Some((pod, pod.readiness_scheme(number)?))
     })?;
-    let actual = match (probes::declared(subject, port)?, scheme) {
+    let actual = match (probes::declared_protocol(subject, port)?, scheme) {
         (Declared::Http, "HTTPS") => "TLS",
         (Declared::Tls, "HTTP") => "HTTP without TLS",
         _ => return None,
@@ -130,7 +130,7 @@ fn certificate(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
             )
         })
         .or_else(|| {
-            let expires = expired(observation, probe)?;
+            let expires = expiry_in_past(observation, probe)?;
             Some(format!(
                 "The certificate of {} of Service {service} expired at {expires}",
                 probe.target
@@ -166,7 +166,7 @@ fn matches_name(pattern: &str, name: &str) -> bool {
 }
 
 /// Returns the time of expiry if it is before the observation. Times in UTC of equal length are ordered as texts.
-fn expired<'p>(observation: &NodeObservation, probe: &'p Probe) -> Option<&'p str> {
+fn expiry_in_past<'p>(observation: &NodeObservation, probe: &'p Probe) -> Option<&'p str> {
     let (expires, now) = (probe.expires.as_deref()?, observation.observed_at.as_deref()?);
     let seconds = |time: &str| time.strip_suffix('Z')?.get(..19).map(str::to_owned);
     (seconds(expires)? < seconds(now)?).then_some(expires)

@@ -19,7 +19,7 @@ fn world() -> World {
     builder.build()
 }
 
-fn resolved(client: &str, name: &str) -> (Vec<String>, Resolved) {
+fn resolved(client: &str, name: &str) -> (Vec<String>, ResolvedName) {
     let world = world();
     let client = Client::find(&world, &client.parse().expect("a client")).expect("a client");
     let searches = ["example.com".to_owned()];
@@ -28,8 +28,8 @@ fn resolved(client: &str, name: &str) -> (Vec<String>, Resolved) {
     (tried.collect(), resolved)
 }
 
-fn is_address(resolved: &Resolved) -> bool {
-    matches!(resolved, Resolved::Addresses { addresses, .. } if addresses.len() == 1)
+fn is_address(resolved: &ResolvedName) -> bool {
+    matches!(resolved, ResolvedName::Addresses { addresses, .. } if addresses.len() == 1)
 }
 
 #[test]
@@ -62,20 +62,20 @@ fn complete_names_pass_the_domain_of_the_host_first() {
 #[test]
 fn name_in_another_namespace_is_absent() {
     let (_, found) = resolved("pod/pay/cart", "web");
-    let Resolved::NoName { reason, service, .. } = found else {
+    let ResolvedName::NoName { reason, service, .. } = found else {
         panic!("{found:?}");
     };
     assert_eq!(reason, "namespace pay has no Service web");
     assert_eq!(service, Some(("pay".to_owned(), "web".to_owned())));
     let (_, found) = resolved("pod/pay/cart", "nope.shop");
-    assert!(matches!(found, Resolved::NoName { .. }), "{found:?}");
+    assert!(matches!(found, ResolvedName::NoName { .. }), "{found:?}");
 }
 
 #[test]
 fn headless_service_without_endpoints_has_no_name() {
     let (_, found) = resolved("pod/shop/cart", "db");
     assert_eq!(resolved("pod/shop/cart", "db-0.db").1, found);
-    let Resolved::NoName { reason, object, .. } = found else {
+    let ResolvedName::NoName { reason, object, .. } = found else {
         panic!("{found:?}");
     };
     assert_eq!(reason, "Service shop/db has no published endpoint with this name");
@@ -88,7 +88,7 @@ fn processes_of_a_node_do_not_resolve_services() {
         for name in ["web.shop", "web.shop.svc.cluster.local"] {
             let (_, found) = resolved(client, name);
             assert!(
-                matches!(found, Resolved::NoName { .. }),
+                matches!(found, ResolvedName::NoName { .. }),
                 "{client} {name}: {found:?}"
             );
         }
@@ -99,14 +99,17 @@ fn processes_of_a_node_do_not_resolve_services() {
 fn names_of_others_leave_the_cluster() {
     for client in ["pod/shop/cart", "node/node-a"] {
         let (tried, found) = resolved(client, "www.example.org");
-        assert!(matches!(found, Resolved::Outside { .. }), "{client}: {found:?}");
+        assert!(
+            matches!(found, ResolvedName::Outside { .. }),
+            "{client}: {found:?}"
+        );
         assert!(
             tried.contains(&"www.example.org".to_owned()),
             "{client}: {tried:?}"
         );
     }
     let (_, found) = resolved("pod/shop/cart", "api");
-    let Resolved::Outside { field, .. } = found else {
+    let ResolvedName::Outside { field, .. } = found else {
         panic!("{found:?}");
     };
     assert_eq!(field, "spec.externalName");

@@ -1,7 +1,7 @@
 //! Challenges, credentials and `hosts.toml` without requests.
 
 use super::super::challenge::Challenge;
-use super::super::credentials::matching;
+use super::super::credentials::matching_credentials;
 use super::super::hosts::hosts;
 use super::*;
 
@@ -46,7 +46,10 @@ fn docker_configurations_are_read() {
             credential("x.example", "<token>", "t"),
         ]
     );
-    assert_eq!(matching(&credentials, "docker.io", "library/nginx").len(), 1);
+    assert_eq!(
+        matching_credentials(&credentials, "docker.io", "library/nginx").len(),
+        1
+    );
     let older = br#"{"quay.io": {"auth": "dXNlcjpwYXNz"}}"#;
     assert_eq!(
         parse_docker_credentials(older).expect("credentials"),
@@ -68,18 +71,18 @@ fn most_specific_credential_comes_first() {
         "registry.example/tea",
     ];
     let credentials = credentials.map(|registry| credential(registry, registry, "x"));
-    let found = matching(&credentials, "registry.example", "team/web");
+    let found = matching_credentials(&credentials, "registry.example", "team/web");
     let found: Vec<&str> = found
         .iter()
         .map(|credential| credential.username.as_str())
         .collect();
     assert_eq!(found, ["registry.example/team", "registry.example", "*.example"]);
     assert!(
-        matching(&credentials, "a.b.example", "x").is_empty(),
+        matching_credentials(&credentials, "a.b.example", "x").is_empty(),
         "a star stands for one label"
     );
     assert!(
-        matching(&credentials, "registry.example:5000", "x").is_empty(),
+        matching_credentials(&credentials, "registry.example:5000", "x").is_empty(),
         "another port"
     );
 }

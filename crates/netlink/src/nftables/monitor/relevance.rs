@@ -27,13 +27,13 @@ const KIND_OFFSET: u32 = if cfg!(target_endian = "little") { 4 } else { 5 };
 const TYPE_OFFSET: u32 = HEADER_BYTES as u32 + wire::GENERIC_BYTES as u32 + 2;
 const NAME_OFFSET: u32 = TYPE_OFFSET + 2;
 
-const ACCEPT: sock_filter = returning(u32::MAX);
-const DROP: sock_filter = returning(0);
+const ACCEPT: sock_filter = return_bytes(u32::MAX);
+const DROP: sock_filter = return_bytes(0);
 /// Slots of the filter's memory.
 const LOWER_BYTE: u32 = 0;
 const MESSAGE: u32 = 1;
 
-const fn returning(bytes: u32) -> sock_filter {
+const fn return_bytes(bytes: u32) -> sock_filter {
     step(BPF_RET | BPF_K, 0, 0, bytes)
 }
 
@@ -45,9 +45,9 @@ pub(super) fn steps(table: &str, own_port: u32) -> Vec<sock_filter> {
         DROP,
         step(BPF_LDX | BPF_IMM, 0, 0, 0),
     ];
-    let of_message = message(table);
+    let message_steps = message(table);
     for _ in 0..MESSAGES_MAX {
-        steps.extend_from_slice(&of_message);
+        steps.extend_from_slice(&message_steps);
     }
     steps.push(ACCEPT);
     steps

@@ -35,7 +35,7 @@ fn failed_component_is_restarted_and_reported() {
                     0 => Err("port in use".into()),
                     1 => panic!("for the test"),
                     _ => {
-                        crate::shutdown::requested(shutdown).await;
+                        crate::shutdown::wait_for_request(shutdown).await;
                         Ok(())
                     }
                 }

@@ -158,7 +158,7 @@ fn table(slices: &[EndpointSlice]) -> String {
             ]);
         }
     }
-    slices::aligned(&rows)
+    slices::aligned_table(&rows)
 }
 
 async fn remove(flags: &RemoveFlags) -> Result<String, CommandError> {

@@ -199,7 +199,7 @@ pub(super) fn name_of(service: &str, address: SocketAddr, port: Option<&ServiceP
 }
 
 /// Renders a table with aligned columns.
-pub(super) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
+pub(super) fn aligned_table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| {
         rows.iter()
             .map(|row| row[column].chars().count())

@@ -26,7 +26,7 @@ use crate::balancer_endpoints::{self, Endpoints};
 use crate::error::CommandError;
 use crate::flags::client::ClientFlags;
 use crate::flags::election::ElectionFlags;
-use crate::flags::values::{OptionalAddress, host_name, optional_address};
+use crate::flags::values::{OptionalAddress, hostname, optional_address};
 use crate::leadership::{self, Shutdown};
 use crate::{output, runtime, shutdown};
 
@@ -223,7 +223,7 @@ impl Flags {
         shutdown: &watch::Receiver<bool>,
     ) -> Result<JoinSet<Result<(), CommandError>>, CommandError> {
         let mut components = JoinSet::new();
-        let node_name = self.node_name.clone().unwrap_or_else(host_name);
+        let node_name = self.node_name.clone().unwrap_or_else(hostname);
         let mut endpoints = Endpoints {
             node_name: node_name.clone(),
             client: Some(client.clone()),
@@ -232,7 +232,7 @@ impl Flags {
         if self.assigner.assign {
             let options = self.assigner_options();
             endpoints.assigner = Some(Arc::clone(&options.metrics));
-            let shutdown = Box::pin(shutdown::requested(shutdown.clone()));
+            let shutdown = Box::pin(shutdown::wait_for_request(shutdown.clone()));
             let is_leader = watch::Sender::new(false);
             endpoints.election = election
                 .as_ref()
@@ -246,7 +246,7 @@ impl Flags {
             settings.served = self.edge.edge.then_some(served_addresses);
             endpoints.announcer = Some(Arc::clone(&announcer));
             let (client, metrics) = (client.clone(), Arc::clone(&announcer));
-            let shutdown = shutdown::requested(shutdown.clone());
+            let shutdown = shutdown::wait_for_request(shutdown.clone());
             components.spawn(async move { Ok(announcer::run(client, settings, metrics, shutdown).await?) });
         }
         if self.bgp.bgp {
@@ -269,7 +269,7 @@ impl Flags {
         if self.edge.edge {
             let settings = self.edge.settings(node_name, &announcer, served)?;
             endpoints.edge = Some(Arc::clone(&settings.metrics));
-            let (client, shutdown) = (client.clone(), shutdown::requested(shutdown.clone()));
+            let (client, shutdown) = (client.clone(), shutdown::wait_for_request(shutdown.clone()));
             components.spawn(async move { Ok(serving::run(client, settings, shutdown).await?) });
         }
         if let Some(address) = self.metrics_bind_address.0 {
@@ -310,7 +310,7 @@ async fn run_speaker(
 ) -> Result<(), CommandError> {
     let mut is_logged = false;
     loop {
-        let until_shutdown = shutdown::requested(shutdown.clone());
+        let until_shutdown = shutdown::wait_for_request(shutdown.clone());
         let speaking = speaker::run(
             client.clone(),
             settings.clone(),

@@ -32,7 +32,7 @@ async fn serve(flags: &Flags, client: Client) -> Result<(), CommandError> {
         tracing::warn!(%error, "user name not known");
         String::new()
     });
-    let access = Access::by_secret(&user, announce(listening.1))?;
+    let access = Access::by_secret(&user, print_url(listening.1))?;
     let name = flags.page.cluster_name.as_deref().unwrap_or(client.server());
     let feed = Feed::new(client.clone(), name, &KINDS_OF_USERS);
     let server = Server::new(listening, feed, access, &flags.page.cluster_domain);
@@ -63,7 +63,7 @@ async fn check_rights(client: &Client) -> Result<(), CommandError> {
 
 /// Prints the URL with the secret. The secret is in the fragment, which browsers do not send to servers. It works once,
 /// and another page needs the next one.
-fn announce(address: SocketAddr) -> Announce {
+fn print_url(address: SocketAddr) -> Announce {
     let is_first = AtomicBool::new(true);
     Box::new(move |secret| {
         let intro = if is_first.swap(false, Ordering::Relaxed) {

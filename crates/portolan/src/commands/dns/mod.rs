@@ -15,7 +15,7 @@ use crate::error::{CommandError, UsageError};
 use crate::flags::client::ClientFlags;
 use crate::flags::dns_clients::DnsClientFlags;
 use crate::flags::dns_zone::DnsZoneFlags;
-use crate::flags::values::{OptionalAddress, cidr, host_name, optional_address};
+use crate::flags::values::{OptionalAddress, cidr, hostname, optional_address};
 use crate::{rlimit, runtime, shutdown};
 
 /// Default listen address.
@@ -175,7 +175,7 @@ fn config(flags: &Flags) -> Result<dns::Config, CommandError> {
     if listen.node_local {
         config.node_local.clone_from(&listen.local_ip);
         config.skip_teardown = listen.skip_teardown;
-        config.node_name = Some(host_name());
+        config.node_name = Some(hostname());
     }
     if listen.node_name.is_some() {
         config.node_name.clone_from(&listen.node_name);

@@ -107,7 +107,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     } = input;
     report::warn(&source.problems(examined_client.node.as_deref()));
     report::warn(&problems);
-    let absent = text::absent(&source);
+    let absent = text::unread_kinds(&source);
     let world = source.builder.build();
     let findings = examine(
         &world,
@@ -163,7 +163,7 @@ fn read(flags: &Flags, scope: &Scope) -> Result<Input, CommandError> {
     if !flags.from_file.is_empty() {
         let mut source = Source::from_files(&flags.from_file)?;
         let examined_client = examined_client(flags, &source)?;
-        let problems = probing(flags, &source, scope)?.finish(&mut source)?;
+        let problems = start_probes(flags, &source, scope)?.finish(&mut source)?;
         return Ok(Input {
             source,
             examined_client,
@@ -175,7 +175,7 @@ fn read(flags: &Flags, scope: &Scope) -> Result<Input, CommandError> {
         let mut source = Source::from_api(&client).await?;
         let examined_client = examined_client(flags, &source)?;
         let service = scope::service(scope);
-        let probing = probing(flags, &source, scope)?;
+        let probing = start_probes(flags, &source, scope)?;
         let added = flags
             .observations
             .add(&client, &mut source, service.as_ref(), &examined_client);
@@ -190,7 +190,7 @@ fn read(flags: &Flags, scope: &Scope) -> Result<Input, CommandError> {
 }
 
 /// Starts the probes from this host, if the user requests them.
-fn probing(flags: &Flags, source: &Source, scope: &Scope) -> Result<OutsideProbes, CommandError> {
+fn start_probes(flags: &Flags, source: &Source, scope: &Scope) -> Result<OutsideProbes, CommandError> {
     if flags.observations.probes_outside() {
         OutsideProbes::start(source, scope::service(scope).as_ref())
     } else {

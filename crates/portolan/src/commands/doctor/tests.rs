@@ -50,7 +50,7 @@ fn text_names_the_most_likely_cause_first() {
     let findings = examine(&world, &Scope::All, &Options::default());
     let mut source = source(OBJECTS);
     source.forbidden.push("Node");
-    let absent = text::absent(&source);
+    let absent = text::unread_kinds(&source);
     let text = text::render(&text::subject(&world, &Scope::All), &findings, &absent);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "2 objects: 1 error");
@@ -69,10 +69,10 @@ fn many_kinds_that_are_not_served_are_counted() {
     let mut source = source(OBJECTS);
     source.not_served = vec!["A", "B", "C"];
     let expected = "Not served, so nothing is reported that depends on them: A, B, C\n";
-    assert_eq!(text::absent(&source), expected);
+    assert_eq!(text::unread_kinds(&source), expected);
     source.not_served.push("D");
     let expected = "4 kinds are not served, so nothing is reported that depends on them\n";
-    assert_eq!(text::absent(&source), expected);
+    assert_eq!(text::unread_kinds(&source), expected);
 }
 
 #[test]

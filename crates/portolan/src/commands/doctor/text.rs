@@ -9,7 +9,7 @@ use crate::output::printable;
 const NAMED_KINDS_MAX: usize = 3;
 
 /// Returns the lines about kinds that could not be read.
-pub(super) fn absent(source: &Source) -> String {
+pub(super) fn unread_kinds(source: &Source) -> String {
     let line = |reason: &str, kinds: &[&str]| match kinds {
         [] => String::new(),
         kinds => format!(

@@ -49,10 +49,10 @@ fn services_that_are_newer_than_the_container_are_named_and_omitted() {
         serde_json::from_value(service).expect("a Service")
     })
     .collect();
-    let (present, newer) = by_age(&services, started_at(&object, "a"));
+    let (present, newer) = split_by_age(&services, started_at(&object, "a"));
     assert_eq!((present.len(), newer.len()), (2, 1));
     let line = "# not set, because the Service is newer than the container: shop/new\n";
-    assert_eq!(omitted(&pod, &newer), line);
-    assert_eq!(by_age(&services, started_at(&object, "b")).1.len(), 0);
-    assert_eq!(omitted(&pod, &[]), "");
+    assert_eq!(omission_line(&pod, &newer), line);
+    assert_eq!(split_by_age(&services, started_at(&object, "b")).1.len(), 0);
+    assert_eq!(omission_line(&pod, &[]), "");
 }

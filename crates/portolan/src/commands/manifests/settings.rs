@@ -70,7 +70,7 @@ impl Settings {
     ///
     /// [`UsageError`] if flags contradict each other or the address of the API server is missing.
     pub(super) fn of(flags: &Flags) -> Result<Self, UsageError> {
-        let parts = selected(flags)?;
+        let parts = selected_parts(flags)?;
         check_pool(flags, &parts)?;
         check_cluster_dns(&flags.dns.cluster_dns)?;
         if flags.balancer.bgp && !flags.takeover_from.contains(&Predecessor::Metallb) {
@@ -149,7 +149,7 @@ impl Settings {
 }
 
 /// Returns the selected parts, with those of `all`, and with those that a takeover needs.
-fn selected(flags: &Flags) -> Result<BTreeSet<Part>, UsageError> {
+fn selected_parts(flags: &Flags) -> Result<BTreeSet<Part>, UsageError> {
     let mut parts: BTreeSet<Part> = flags.parts.iter().copied().collect();
     if parts.remove(&Part::All) {
         parts.extend([Part::Proxy, Part::Dns, Part::Balancer]);

@@ -59,6 +59,7 @@ impl Objects {
         }
     }
 
+    /// Adds an object, or the items of a List. Other values are problems.
     fn add(&mut self, value: Value, depth: usize) {
         if depth == 0 {
             return self

@@ -78,7 +78,7 @@ pub(super) fn text(plan: &Plan) -> String {
             write_frontend(&mut text, port, frontend);
         }
         if let Some(seconds) = port.affinity_seconds {
-            line(&mut text, format_args!("  session affinity of {seconds} s"));
+            append_line(&mut text, format_args!("  session affinity of {seconds} s"));
         }
     }
     if text.is_empty() {
@@ -97,17 +97,17 @@ fn write_frontend(text: &mut String, port: &ServicePortPlan, frontend: &Frontend
     match frontend.address {
         Some(address) if port.is_range => {
             let (first, last) = (frontend.port, frontend.last_port);
-            line(text, format_args!("  {kind} {address}, ports {first}-{last}"));
+            append_line(text, format_args!("  {kind} {address}, ports {first}-{last}"));
         }
         Some(address) => {
             let at = SocketAddr::new(address, frontend.port);
-            line(text, format_args!("  {kind} {at}"));
+            append_line(text, format_args!("  {kind} {at}"));
         }
-        None => line(text, format_args!("  {kind} {}", frontend.port)),
+        None => append_line(text, format_args!("  {kind} {}", frontend.port)),
     }
     if !frontend.source_ranges.is_empty() {
         let ranges: Vec<String> = frontend.source_ranges.iter().map(ToString::to_string).collect();
-        line(text, format_args!("    only from {}", ranges.join(", ")));
+        append_line(text, format_args!("    only from {}", ranges.join(", ")));
     }
     let mut written: Vec<Target> = Vec::new();
     for origin in Origin::ALL {
@@ -125,7 +125,7 @@ fn write_frontend(text: &mut String, port: &ServicePortPlan, frontend: &Frontend
         } else {
             origins.join(", ")
         };
-        line(text, format_args!("    {origins}: {}", decision(port, target)));
+        append_line(text, format_args!("    {origins}: {}", decision(port, target)));
     }
 }
 
@@ -161,7 +161,7 @@ fn decision(port: &ServicePortPlan, target: Target) -> String {
     format!("to {}{location}{masqueraded}", endpoints.join(" or "))
 }
 
-fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+fn append_line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
     text.write_fmt(arguments).unwrap_or_default();
     text.push('\n');

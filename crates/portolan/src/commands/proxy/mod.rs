@@ -24,8 +24,8 @@ use tokio::sync::watch;
 use crate::error::{CommandError, FileError, UsageError};
 use crate::flags::client::ClientFlags;
 use crate::flags::ipvs;
-use crate::flags::node_proxy::{NodeProxyFlags, validated, warn_of_gates};
-use crate::flags::values::host_name;
+use crate::flags::node_proxy::{NodeProxyFlags, mode_and_config, warn_of_gates};
+use crate::flags::values::hostname;
 use crate::{rlimit, runtime, shutdown};
 use flags::ProxyFlags;
 
@@ -111,12 +111,12 @@ pub(crate) fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, Comm
     }
     let configuration = flags.configuration()?;
     if let Some(path) = &flags.proxy.write_config_to {
-        validated(&configuration)?;
+        mode_and_config(&configuration)?;
         std::fs::write(path, render(&configuration)?).map_err(FileError::at(path))?;
         tracing::info!(path = %path.display(), "configuration written");
         return Ok(ExitCode::SUCCESS);
     }
-    let (mode, config) = validated(&configuration)?;
+    let (mode, config) = mode_and_config(&configuration)?;
     let config = proxy::Config {
         answers_ping: flags.node.answer_ping,
         xdp_interface: flags.node.xdp_interface.clone(),
@@ -182,7 +182,7 @@ fn serve<D: Dataplane + Send + 'static>(
         let (sender, configs) = watch::channel(config);
         if let Some(path) = flags.proxy.config.clone() {
             let hostname_override = flags.node.hostname_override.clone();
-            tokio::spawn(watch_file(path, hostname_override, host_name(), sender));
+            tokio::spawn(watch_file(path, hostname_override, hostname(), sender));
         }
         proxy::run_reloading(configs, client, dataplane, shutdown::signal_received()).await?;
         Ok(ExitCode::SUCCESS)

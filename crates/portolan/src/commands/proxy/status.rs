@@ -55,7 +55,7 @@ fn read(address: SocketAddr, services: usize) -> Result<Value, StatusError> {
 }
 
 /// Returns the connections that eBPF served, if there are some.
-fn at_connect(service: &Value) -> String {
+fn connections_at_connect(service: &Value) -> String {
     let count = |name: &str| service[name].as_u64().unwrap_or_default();
     match (count("chosenAtConnect"), count("refusedAtConnect")) {
         (0, 0) => String::new(),
@@ -85,7 +85,7 @@ fn text(status: &Value) -> String {
 }
 
 /// Returns a value of the status as text.
-fn plain(status: &Value, name: &str) -> String {
+fn plain_text(status: &Value, name: &str) -> String {
     match &status[name] {
         Value::String(text) => text.clone(),
         Value::Null => "never".to_owned(),
@@ -94,8 +94,8 @@ fn plain(status: &Value, name: &str) -> String {
 }
 
 fn add_state(lines: &mut Lines, status: &Value) {
-    lines.add("Node", &plain(status, "node"));
-    lines.add("Mode", &plain(status, "mode"));
+    lines.add("Node", &plain_text(status, "node"));
+    lines.add("Mode", &plain_text(status, "mode"));
     if let Some(ebpf) = status["ebpf"].as_object() {
         let state = match ebpf["fault"].as_str() {
             Some(fault) => format!("not usable, nftables serves all connections: {fault}"),
@@ -108,13 +108,17 @@ fn add_state(lines: &mut Lines, status: &Value) {
         let state = format!("nftables serves all connections: {fault}");
         lines.add("Data plane", &state);
     }
-    lines.add("Healthy", &plain(status, "healthy"));
-    lines.add("Last sync", &plain(status, "lastSync"));
+    lines.add("Healthy", &plain_text(status, "healthy"));
+    lines.add("Last sync", &plain_text(status, "lastSync"));
 }
 
 fn add_counts(lines: &mut Lines, status: &Value) {
-    let plain = |name: &str| plain(status, name);
-    let syncs = format!("{}, of which {} failed", plain("syncs"), plain("failedSyncs"));
+    let plain = |name: &str| plain_text(status, name);
+    let syncs = format!(
+        "{}, of which {} failed",
+        plain("syncs"),
+        plain_text("failedSyncs")
+    );
     lines.add("Syncs", &syncs);
     let changes = format!(
         "{} of Services, {} of endpoints",
@@ -149,14 +153,14 @@ fn add_busiest_services(lines: &mut Lines, status: &Value) {
             "{}: {} connections{bytes}{}",
             service["service"].as_str().unwrap_or_default(),
             service["connections"],
-            at_connect(service)
+            connections_at_connect(service)
         );
         lines.add(name, &connections);
     }
 }
 
 fn add_faults(lines: &mut Lines, status: &Value) {
-    lines.add("Services with faults", &plain(status, "faultyServices"));
+    lines.add("Services with faults", &plain_text(status, "faultyServices"));
     for (service, faults) in status["faults"].as_object().into_iter().flatten() {
         for fault in faults.as_array().into_iter().flatten() {
             let fault = format!("{service}: {}", fault.as_str().unwrap_or_default());

@@ -32,7 +32,7 @@ fn parses_kube_proxy_command_lines() {
         "--healthz-port=0",
     ]);
     let configuration = flags.configuration().expect("a valid configuration");
-    let (mode, config) = validated(&configuration).expect("a valid configuration");
+    let (mode, config) = mode_and_config(&configuration).expect("a valid configuration");
     assert_eq!(mode, Mode::Nftables);
     assert_eq!(config.node_name, "node-a");
     assert!(config.masquerade_all && !config.localhost_node_ports);
@@ -49,7 +49,7 @@ fn parses_kube_proxy_command_lines() {
 
 fn checked_flags(arguments: &[&str]) -> (Mode, proxy::Config) {
     let configuration = flags(arguments).configuration().expect("a valid configuration");
-    validated(&configuration).expect("a valid configuration")
+    mode_and_config(&configuration).expect("a valid configuration")
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn feature_gates_enable_debug_pages() {
 fn disabled_gate_ignores_external_ips() {
     let allows = |arguments: &[&str]| {
         let configuration = flags(arguments).configuration().expect("a valid configuration");
-        let (_, config) = validated(&configuration).expect("a node's configuration");
+        let (_, config) = mode_and_config(&configuration).expect("a node's configuration");
         config.allows_external_ips
     };
     assert!(allows(&[]));
@@ -223,7 +223,7 @@ fn ipvs_flags_select_scheduler_periods_and_options() {
     for unknown in ["random", "fastest"] {
         let scheduler = format!("--ipvs-scheduler={unknown}");
         let configuration = flags(&[scheduler.as_str()]).configuration().expect("flags");
-        assert!(validated(&configuration).is_err());
+        assert!(mode_and_config(&configuration).is_err());
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
             Command::Restore(flags) => restore(flags).await,
             Command::Rewrite(flags) => rewrite::run(flags).await,
             Command::Verify(flags) => {
-                let place = existing(&flags.place, &flags.etcd)?;
+                let place = existing_location(&flags.place, &flags.etcd)?;
                 let configuration = flags.encryption_provider_config.as_deref();
                 verify::run(&place, configuration).await
             }
@@ -91,12 +91,12 @@ pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
 }
 
 async fn copy(flags: TransferFlags) -> Result<ExitCode, CommandError> {
-    let to = match place(&flags.to, &flags.etcd)? {
+    let to = match location(&flags.to, &flags.etcd)? {
         // A missing path is a new data directory; snapshots have a subcommand of their own.
         StoreLocation::File(path) if !path.exists() => StoreLocation::Directory(path.join(STORE_DIRECTORY)),
         other => other,
     };
-    let from = existing(&flags.from, &flags.etcd)?;
+    let from = existing_location(&flags.from, &flags.etcd)?;
     transfer(&from, &to, flags.overwrite, 0).await
 }
 
@@ -105,19 +105,19 @@ async fn snapshot(flags: TransferFlags) -> Result<ExitCode, CommandError> {
     if is_url(&flags.to) || to.is_dir() {
         return Err(UsageError::new("--to of a snapshot is a file").into());
     }
-    let from = existing(&flags.from, &flags.etcd)?;
+    let from = existing_location(&flags.from, &flags.etcd)?;
     transfer(&from, &StoreLocation::File(to), flags.overwrite, 0).await
 }
 
 async fn restore(flags: TransferFlags) -> Result<ExitCode, CommandError> {
-    let from = existing(&flags.from, &flags.etcd)?;
+    let from = existing_location(&flags.from, &flags.etcd)?;
     if !matches!(from, StoreLocation::File(_)) {
         return Err(UsageError::new(
             "--from of a restoration is a snapshot file; use `portolan store copy` for other sources",
         )
         .into());
     }
-    let to = match place(&flags.to, &flags.etcd)? {
+    let to = match location(&flags.to, &flags.etcd)? {
         StoreLocation::File(path) => StoreLocation::Directory(path.join(STORE_DIRECTORY)),
         other => other,
     };
@@ -155,8 +155,8 @@ async fn transfer(
 }
 
 /// Parses a place that must exist.
-fn existing(text: &str, etcd: &EtcdFlags) -> Result<StoreLocation, CommandError> {
-    let place = place(text, etcd)?;
+fn existing_location(text: &str, etcd: &EtcdFlags) -> Result<StoreLocation, CommandError> {
+    let place = location(text, etcd)?;
     match &place {
         StoreLocation::File(path) if !path.exists() => Err(format!("nothing at {text}").into()),
         _ => Ok(place),
@@ -164,7 +164,7 @@ fn existing(text: &str, etcd: &EtcdFlags) -> Result<StoreLocation, CommandError>
 }
 
 /// Parses a place: an existing directory, a file, or etcd.
-fn place(text: &str, etcd: &EtcdFlags) -> Result<StoreLocation, UsageError> {
+fn location(text: &str, etcd: &EtcdFlags) -> Result<StoreLocation, UsageError> {
     if is_url(text) {
         let servers = text.split(',').map(str::to_owned).collect();
         return Ok(StoreLocation::Etcd(etcd.address(servers)?));

@@ -13,19 +13,21 @@ pub(crate) fn rate_text(per_second: f64) -> String {
 
 /// Returns a rate of bytes, such as `1.2KiB/s`; `-` if it is unknown.
 pub(crate) fn byte_rate_text(per_second: Option<f64>) -> String {
-    per_second.map_or_else(unknown, |per_second| format!("{}/s", scaled(per_second)))
+    per_second.map_or_else(unknown_value, |per_second| {
+        format!("{}/s", with_binary_unit(per_second))
+    })
 }
 
 /// Returns a number of bytes, such as `1.2KiB`; `-` if it is unknown.
 pub(crate) fn bytes_text(bytes: Option<u64>) -> String {
-    bytes.map_or_else(unknown, |bytes| scaled(bytes as f64))
+    bytes.map_or_else(unknown_value, |bytes| with_binary_unit(bytes as f64))
 }
 
-fn unknown() -> String {
+fn unknown_value() -> String {
     "-".to_owned()
 }
 
-fn scaled(bytes: f64) -> String {
+fn with_binary_unit(bytes: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let (mut value, mut unit) = (bytes.max(0.0), 0);
     while value >= 1_023.95 && unit + 1 < UNITS.len() {

@@ -23,7 +23,7 @@ use proxy::{NodePortSelection, PodSelection};
 use super::doctor::source::Source;
 use crate::error::{CommandError, UsageError};
 use crate::flags::administrator::AdministratorFlags;
-use crate::flags::node_proxy::validated;
+use crate::flags::node_proxy::mode_and_config;
 use crate::flags::values::cidr;
 use crate::node_observation::Cluster;
 use crate::{output, runtime};
@@ -214,7 +214,7 @@ impl ProxyFlags {
         };
         configuration.nftables.masquerade_all = self.masquerade_all;
         configuration.set_default_ports();
-        let (_, config) = validated(&configuration)?;
+        let (_, config) = mode_and_config(&configuration)?;
         let pods = match config.pods {
             PodSelection::Given(PodDetection::Ranges(ranges)) if ranges.is_empty() => None,
             PodSelection::Given(detection) => Some(detection),

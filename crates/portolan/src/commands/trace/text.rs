@@ -104,7 +104,7 @@ impl Text {
         match answer.kind {
             AnswerKind::Addresses => {
                 let addresses: Vec<String> = answer.addresses.iter().map(ToString::to_string).collect();
-                parts.push(shortened(&addresses, ENDPOINTS_SHOWN));
+                parts.push(list_first(&addresses, ENDPOINTS_SHOWN));
             }
             AnswerKind::Alias => parts.push("outside of the cluster".to_owned()),
             AnswerKind::NoAddress => parts.push("no address".to_owned()),
@@ -121,7 +121,7 @@ impl Text {
 
     fn path(&mut self, path: &Path) {
         let addresses: Vec<String> = path.addresses.iter().map(ToString::to_string).collect();
-        let to = shortened(&addresses, NODES_SHOWN);
+        let to = list_first(&addresses, NODES_SHOWN);
         let from = path
             .source
             .map_or_else(String::new, |source| format!(" from {source}"));
@@ -130,7 +130,7 @@ impl Text {
             1 => format!(", decided by node {}", path.nodes.join("")),
             count => format!(
                 ", decided alike by {count} nodes: {}",
-                shortened(&path.nodes, NODES_SHOWN)
+                list_first(&path.nodes, NODES_SHOWN)
             ),
         };
         self.line(format_args!(""));
@@ -167,7 +167,7 @@ impl Text {
 
     fn chosen(&mut self, endpoint: &ChosenEndpoint) {
         let at = std::net::SocketAddr::new(endpoint.address, endpoint.port);
-        let mut parts = place(&endpoint.state);
+        let mut parts = place_of_endpoint(&endpoint.state);
         parts.push(condition(&endpoint.state).to_owned());
         match endpoint.declared_by.as_deref() {
             Some("") => parts.push("port not declared by a container".to_owned()),
@@ -186,7 +186,7 @@ impl Text {
             (Ok(address), Some(port)) => std::net::SocketAddr::new(address, port).to_string(),
             _ => endpoint.address.clone(),
         };
-        let mut parts = place(&endpoint.state);
+        let mut parts = place_of_endpoint(&endpoint.state);
         parts.push(format!(
             "{}{}",
             endpoint.reason,
@@ -211,7 +211,7 @@ impl Text {
 }
 
 /// Returns the Pod, node and zone of an endpoint.
-fn place(state: &EndpointState) -> Vec<String> {
+fn place_of_endpoint(state: &EndpointState) -> Vec<String> {
     let named = [("Pod", &state.pod), ("node", &state.node), ("zone", &state.zone)];
     let known = named.into_iter().filter(|(_, name)| !name.is_empty());
     known.map(|(title, name)| format!("{title} {name}")).collect()
@@ -225,7 +225,7 @@ fn condition(state: &EndpointState) -> &'static str {
     }
 }
 
-fn shortened(texts: &[String], shown: usize) -> String {
+fn list_first(texts: &[String], shown: usize) -> String {
     let list = texts.iter().take(shown).map(String::as_str).collect::<Vec<_>>();
     let list = list.join(", ");
     match texts.len().checked_sub(shown).filter(|more| *more > 0) {

@@ -26,7 +26,7 @@ fn certificates_of_files_and_kubeconfigs_are_read() {
     let found: Vec<Certificate> = files(directory.path())
         .expect("files")
         .iter()
-        .flat_map(|file| of_text(file, &fs::read(file).expect("a file"), &read_bounded))
+        .flat_map(|file| certificates_of_text(file, &fs::read(file).expect("a file"), &read_bounded))
         .collect();
     let described: Vec<(String, &str, &str)> = found
         .iter()
@@ -62,7 +62,10 @@ fn damaged_files_have_no_certificates() {
         b"users: [{user: {client-certificate: /does/not/exist}}]",
         b"\xff\xfe",
     ] {
-        assert!(of_text(path, text, &read_bounded).is_empty(), "{text:?}");
+        assert!(
+            certificates_of_text(path, text, &read_bounded).is_empty(),
+            "{text:?}"
+        );
     }
 }
 

@@ -55,7 +55,7 @@ fn largest_counts_come_first() {
     };
     let mut counts: HashMap<Masqueraded, u64> = (0..200).map(|port| (key(port), 1)).collect();
     counts.insert(key(443), 7);
-    let found = largest(counts);
+    let found = largest_counts(counts);
     assert_eq!(found.len(), MASQUERADED_MAX);
     assert_eq!((found[0].destination_port, found[0].connections), (443, 7));
 }

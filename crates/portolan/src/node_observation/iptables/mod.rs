@@ -14,7 +14,7 @@ use netlink::nftables::{Inventory, InventoryTable};
 use super::gap::{Gaps, ReadFailure};
 use super::sysctls::read_text;
 use super::tables::SERVICES_CHAIN;
-use saved::Saved;
+use saved::SavedTables;
 
 /// Maximum number of bytes of the output of a program: 100,000 rules.
 const OUTPUT_BYTES_MAX: u64 = 32 << 20;
@@ -73,7 +73,7 @@ pub(super) fn read(inventory: Option<&Inventory>, gaps: &mut Gaps) -> IptablesSt
         ..IptablesState::default()
     };
     for family in &FAMILIES {
-        match legacy(family) {
+        match read_legacy_tables(family) {
             Ok(saved) => state.add_legacy(family, saved),
             Err(failure) => {
                 gaps.take::<()>("iptables", Err(failure));
@@ -93,7 +93,7 @@ pub(super) fn read(inventory: Option<&Inventory>, gaps: &mut Gaps) -> IptablesSt
 }
 
 impl IptablesState {
-    fn add_legacy(&mut self, family: &Family, saved: Option<Saved>) {
+    fn add_legacy(&mut self, family: &Family, saved: Option<SavedTables>) {
         let Some(saved) = saved else { return };
         if let Some(rules) = &mut self.observed.legacy_rules {
             *rules += saved.rules;
@@ -170,7 +170,7 @@ impl IptablesState {
 }
 
 /// Reads the tables of iptables-legacy; `None` if the kernel has none.
-fn legacy(family: &Family) -> Result<Option<Saved>, ReadFailure> {
+fn read_legacy_tables(family: &Family) -> Result<Option<SavedTables>, ReadFailure> {
     let path = Path::new(family.legacy_tables);
     let is_empty = match std::fs::File::open(path) {
         Ok(_) => read_text(path).is_none_or(|text| text.is_empty()),

@@ -15,7 +15,7 @@ const NEW_STATE: &str = "NEW";
 
 /// Tables of iptables in one variant and family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Saved {
+pub(super) struct SavedTables {
     /// Number of rules in all tables.
     pub rules: u64,
     /// Policies of the built-in chains of the table `filter`, such as `FORWARD` and `DROP`.
@@ -29,8 +29,8 @@ pub(super) struct Saved {
 }
 
 /// Parses the output of `iptables-save`. Unknown lines are skipped.
-pub(super) fn parse(text: &str, services_chain: &str) -> Saved {
-    let mut saved = Saved::default();
+pub(super) fn parse(text: &str, services_chain: &str) -> SavedTables {
+    let mut saved = SavedTables::default();
     let mut rules_of_chains: BTreeMap<&str, u64> = BTreeMap::new();
     let mut table = "";
     for line in text.lines() {
@@ -64,7 +64,7 @@ pub(super) fn parse(text: &str, services_chain: &str) -> Saved {
     saved
 }
 
-impl Saved {
+impl SavedTables {
     fn add_chain(&mut self, name: &str, policy: &str) {
         if policy != "-" {
             self.policies.insert(name.to_owned(), policy.to_owned());
@@ -88,8 +88,8 @@ fn forward_rule(text: &str) -> ForwardRule {
                 is_negated = true;
                 continue;
             }
-            "-i" => rule.input_link = words.next().map(|link| negatable(link, is_negated)),
-            "-o" => rule.output_link = words.next().map(|link| negatable(link, is_negated)),
+            "-i" => rule.input_link = words.next().map(|link| format_link(link, is_negated)),
+            "-o" => rule.output_link = words.next().map(|link| format_link(link, is_negated)),
             "-s" | "-d" => {
                 let range = words.next().and_then(|range| range.parse().ok());
                 rule.has_other_matches |= is_negated || range.is_none();
@@ -124,7 +124,7 @@ fn forward_rule(text: &str) -> ForwardRule {
     rule
 }
 
-fn negatable(link: &str, is_negated: bool) -> String {
+fn format_link(link: &str, is_negated: bool) -> String {
     if is_negated {
         format!("!{link}")
     } else {

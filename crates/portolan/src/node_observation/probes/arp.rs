@@ -74,9 +74,9 @@ fn receive(
         match socket.receive(&mut frame) {
             Ok(length) => {
                 let reply = read_arp_reply(frame.get(..length).unwrap_or_default());
-                let of_target =
+                let target_answers =
                     reply.filter(|(address, _)| *address == target && answers.len() < ANSWERS_MAX);
-                answers.extend(of_target.map(|(_, hardware)| hardware));
+                answers.extend(target_answers.map(|(_, hardware)| hardware));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error),

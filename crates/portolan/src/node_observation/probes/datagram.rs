@@ -17,7 +17,7 @@ const IS_RESPONSE: u8 = 0x80;
 const CODE_BITS: u8 = 0xf;
 
 /// Sends an empty datagram; `None` without a response, because most servers send none.
-pub(super) fn empty(target: SocketAddr, timeout: Duration) -> Option<ProbeAnswer> {
+pub(super) fn send_empty(target: SocketAddr, timeout: Duration) -> Option<ProbeAnswer> {
     let start = Instant::now();
     let answer = match exchange(target, &[], timeout, |_| true) {
         Ok(_) => ProbeAnswer::of(Outcome::Answered, start.elapsed()),
@@ -27,7 +27,7 @@ pub(super) fn empty(target: SocketAddr, timeout: Duration) -> Option<ProbeAnswer
 }
 
 /// Sends a DNS query for a name.
-pub(super) fn dns(server: SocketAddr, name: &str, kind: u16, timeout: Duration) -> ProbeAnswer {
+pub(super) fn send_dns_query(server: SocketAddr, name: &str, kind: u16, timeout: Duration) -> ProbeAnswer {
     let start = Instant::now();
     let name = match Name::from_text(name) {
         Ok(name) => name,

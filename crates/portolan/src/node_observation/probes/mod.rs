@@ -122,9 +122,9 @@ fn send(job: Job, pods: &[PodNamespace]) -> Option<Probe> {
     let answer = match &probe.from {
         ProbeSource::Pod(pod) => {
             let namespace = pods.iter().find(|found| found.pod == *pod)?;
-            namespace.namespace.enter(|| perform(&request)).ok()?
+            namespace.namespace.enter(|| send_request(&request)).ok()?
         }
-        ProbeSource::Node | ProbeSource::Outside => perform(&request),
+        ProbeSource::Node | ProbeSource::Outside => send_request(&request),
     }?;
     probe.outcome = answer.outcome;
     probe.milliseconds = u64::try_from(answer.elapsed.as_millis()).ok();
@@ -135,7 +135,7 @@ fn send(job: Job, pods: &[PodNamespace]) -> Option<Probe> {
     Some(probe)
 }
 
-fn perform(request: &Request) -> Option<ProbeAnswer> {
+fn send_request(request: &Request) -> Option<ProbeAnswer> {
     match request {
         Request::Tcp(target) => Some(connection::open(*target, TIMEOUT)),
         Request::Http {
@@ -149,8 +149,8 @@ fn perform(request: &Request) -> Option<ProbeAnswer> {
             RESPONSE_TIMEOUT,
         )),
         Request::Tls(target) => Some(connection::tls(*target, TIMEOUT)),
-        Request::Udp(target) => datagram::empty(*target, TIMEOUT),
-        Request::Dns { server, name, kind } => Some(datagram::dns(*server, name, *kind, TIMEOUT)),
+        Request::Udp(target) => datagram::send_empty(*target, TIMEOUT),
+        Request::Dns { server, name, kind } => Some(datagram::send_dns_query(*server, name, *kind, TIMEOUT)),
         Request::PathMtu { target, bytes } => path_mtu::send(*target, *bytes, TIMEOUT),
         Request::Arp {
             link,

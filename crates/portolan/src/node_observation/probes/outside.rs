@@ -75,7 +75,7 @@ fn targets(
     }
     addresses.retain(has_family);
     let addresses = addresses.into_iter().map(|address| (address, port.port));
-    let mut of_nodes = Vec::new();
+    let mut node_targets = Vec::new();
     if port.node_port != 0 {
         let is_local = service.spec.external_traffic_policy == LOCAL;
         let serves = |node: &&Node| {
@@ -85,9 +85,9 @@ fn targets(
         let nodes = cluster.nodes.iter().filter(serves).take(NODES_MAX);
         let mut found: Vec<IpAddr> = nodes.flat_map(addresses_of).collect();
         found.retain(has_family);
-        of_nodes.extend(found.into_iter().map(|address| (address, port.node_port)));
+        node_targets.extend(found.into_iter().map(|address| (address, port.node_port)));
     }
-    let targets = addresses.chain(of_nodes);
+    let targets = addresses.chain(node_targets);
     targets
         .filter(|(address, _)| !own.contains(address))
         .map(|(address, port)| SocketAddr::new(address, port))
@@ -97,8 +97,8 @@ fn targets(
 /// Returns true if an external IP may receive packets. The author of a Service chooses its external IPs, which can be
 /// addresses of others. Without a Service that the command names, only addresses of Nodes are probed.
 fn may_be_probed(cluster: &Cluster, external: &IpAddr) -> bool {
-    let mut of_nodes = cluster.nodes.iter().flat_map(addresses_of);
-    cluster.service.is_some() || of_nodes.any(|address| address == *external)
+    let mut node_addresses = cluster.nodes.iter().flat_map(addresses_of);
+    cluster.service.is_some() || node_addresses.any(|address| address == *external)
 }
 
 /// Returns the addresses of a Node.

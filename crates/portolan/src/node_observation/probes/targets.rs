@@ -170,10 +170,10 @@ impl Selection<'_> {
             ENDPOINTS_OF_MANY_MAX
         };
         for port in &service.spec.ports {
-            let of_port = |endpoint: &&ServiceEndpoint| {
+            let is_of_port = |endpoint: &&ServiceEndpoint| {
                 endpoint.is_ready && endpoint.port_name == port.name && endpoint.protocol == port.protocol
             };
-            let targets: Vec<&ServiceEndpoint> = endpoints.iter().filter(of_port).collect();
+            let targets: Vec<&ServiceEndpoint> = endpoints.iter().filter(is_of_port).collect();
             for endpoint in targets.iter().take(most) {
                 self.add_target(&name, service, port, endpoint.address, is_one, jobs);
             }
@@ -242,7 +242,7 @@ impl Selection<'_> {
         jobs: &mut Vec<Job>,
     ) {
         let host = format!("{}.{}", name.name, name.namespace);
-        match declared(port) {
+        match declared_probe_kind(port) {
             Some(ProbeKind::Http) => {
                 let annotations = &service.metadata.annotations;
                 let has_header = annotations.keys().any(|key| key.contains(PROXY_PROTOCOL));
@@ -393,7 +393,7 @@ impl Selection<'_> {
         let Some((pod, mtu)) = self.pods.iter().find(|(_, mtu)| *mtu > SMALL_BYTES) else {
             return;
         };
-        let of_services = services.iter().flat_map(|service| {
+        let service_targets = services.iter().flat_map(|service| {
             let key = service.metadata.key();
             let endpoints = self.cluster.endpoints_of(&key);
             endpoints.into_iter().filter_map(move |endpoint| {
@@ -411,7 +411,7 @@ impl Selection<'_> {
         let own_addresses = self.cluster.pods.iter().find(|found| found.pod == *pod);
         let own_addresses = own_addresses.map_or(&[][..], |found| &found.addresses);
         let mut nodes: BTreeSet<String> = BTreeSet::new();
-        for (node, target, service) in of_services.chain(others) {
+        for (node, target, service) in service_targets.chain(others) {
             let has_family = own_addresses.iter().any(|own| own.is_ipv4() == target.is_ipv4());
             let is_elsewhere = !node.is_empty() && node != self.node_name;
             if !has_family || !is_elsewhere || nodes.len() >= PATHS_MAX || !nodes.insert(node) {
@@ -442,7 +442,7 @@ fn kind_of(request: &Request) -> u16 {
 }
 
 /// Returns the kind of probe for the application protocol that a port declares by its name or `appProtocol`.
-fn declared(port: &ServicePort) -> Option<ProbeKind> {
+fn declared_probe_kind(port: &ServicePort) -> Option<ProbeKind> {
     let declared = port.app_protocol.as_deref().unwrap_or_else(|| {
         let first = port.name.split('-').next();
         first.unwrap_or_default()

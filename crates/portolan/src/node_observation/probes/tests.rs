@@ -131,9 +131,9 @@ fn certificates_of_tls_servers_are_read() {
 fn unanswered_datagrams_have_no_outcome() {
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let target = silent.local_addr().expect("an address");
-    assert_eq!(datagram::empty(target, Duration::from_millis(100)), None);
+    assert_eq!(datagram::send_empty(target, Duration::from_millis(100)), None);
     drop(silent);
-    let refused = datagram::empty(target, TIMEOUT).expect("an answer");
+    let refused = datagram::send_empty(target, TIMEOUT).expect("an answer");
     assert_eq!(refused.outcome, Outcome::Refused);
 }
 
@@ -152,7 +152,7 @@ fn responses_of_dns_have_codes() {
     let name = "web.shop.svc.cluster.local";
     thread::spawn(move || [0, 2, 3, 5].into_iter().for_each(respond));
     let outcomes: Vec<Outcome> = (0..4)
-        .map(|_| datagram::dns(target, name, 1, TIMEOUT).outcome)
+        .map(|_| datagram::send_dns_query(target, name, 1, TIMEOUT).outcome)
         .collect();
     assert_eq!(
         outcomes,
@@ -163,7 +163,7 @@ fn responses_of_dns_have_codes() {
             Outcome::Refused
         ]
     );
-    let invalid = datagram::dns(target, &"a".repeat(300), 1, TIMEOUT);
+    let invalid = datagram::send_dns_query(target, &"a".repeat(300), 1, TIMEOUT);
     assert_eq!(invalid.outcome, Outcome::Other);
 }
 

@@ -82,7 +82,7 @@ fn health_does_not_depend_on_the_node() {
 fn filled(pages: &[(&str, String)]) -> NodeProxy {
     let pages: BTreeMap<&str, String> = pages.iter().cloned().collect();
     let mut observed = NodeProxy::default();
-    fill(&mut observed, &|path| pages.get(path).cloned());
+    fill_from_metrics(&mut observed, &|path| pages.get(path).cloned());
     observed
 }
 

@@ -31,7 +31,7 @@ fn base_chains_come_first_and_survive_the_limit() {
         }],
         is_truncated: false,
     };
-    let (tables, is_truncated) = observed(&inventory);
+    let (tables, is_truncated) = observed_tables(&inventory);
     assert!(is_truncated && tables[0].dormant);
     let chains = tables[0].chains.as_ref().expect("chains");
     assert_eq!(chains.len(), CHAINS_OF_TABLE_MAX);
@@ -42,5 +42,5 @@ fn base_chains_come_first_and_survive_the_limit() {
     );
     assert_eq!(chains[1].name, SERVICES_CHAIN);
     assert_eq!(chains[2].name, "KUBE-SVC-0");
-    assert_eq!(observed(&Inventory::default()), (Vec::new(), false));
+    assert_eq!(observed_tables(&Inventory::default()), (Vec::new(), false));
 }

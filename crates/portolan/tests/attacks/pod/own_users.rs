@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use http::Method;
 use serde_json::{Value, json};
@@ -40,6 +41,52 @@ fn final_phase(cluster: &TestCluster, name: &str) -> String {
     })
 }
 
+/// Returns scripts that succeed only with rights on the node, by name. `data` is the data directory, and `of_root` a file
+/// of the root user.
+fn attacks(data: &Path, of_root: &Path) -> Vec<(&'static str, String)> {
+    let (data, of_root) = (data.display(), of_root.display());
+    let uncover = format!("umount -l {data}; umount -l {data}/agent");
+    vec![
+        (
+            "file",
+            format!("grep PRIVATE {of_root} || (chmod 666 {of_root}; grep PRIVATE {of_root})"),
+        ),
+        ("owner", format!("chown 0:0 {of_root}")),
+        ("change", ": >>/etc/hostname".to_owned()),
+        ("key", format!("{uncover}; grep PRIVATE {data}/pki/ca.key")),
+        (
+            "neighbour",
+            format!("{uncover}; grep -r PRIVATE {data}/agent /proc/*/root/mnt"),
+        ),
+        (
+            "pid-1",
+            format!("grep PRIVATE /proc/1/root{data}/pki/ca.key || ls /proc/1/fd/ || kill -9 1"),
+        ),
+        (
+            "device",
+            "for d in /dev/mem /dev/[vsn][dv]*; do head -c 1 $d && exit 0; done; exit 1".to_owned(),
+        ),
+        (
+            "own-device",
+            "mknod /mnt/memory c 1 1 && head -c 1 /mnt/memory".to_owned(),
+        ),
+        (
+            "setting",
+            "cat /proc/sys/vm/swappiness >/proc/sys/vm/swappiness".to_owned(),
+        ),
+        ("magic-keys", "echo h >/proc/sysrq-trigger".to_owned()),
+        (
+            "core-pattern",
+            "cat /proc/sys/kernel/core_pattern >/proc/sys/kernel/core_pattern".to_owned(),
+        ),
+        ("control-groups", "mkdir /sys/fs/cgroup/portolan-probe".to_owned()),
+        (
+            "users",
+            "test $(cut -c1-30 /proc/self/uid_map | tr -s ' ' | cut -d' ' -f3) = 0".to_owned(),
+        ),
+    ]
+}
+
 #[test]
 fn privileged_pods_with_user_namespaces_cannot_take_over_the_node() {
     testbed::in_namespace(|| {
@@ -60,52 +107,12 @@ fn privileged_pods_with_user_namespaces_cannot_take_over_the_node() {
         let of_root = above.join("of-root");
         fs::write(&of_root, "PRIVATE").expect("a file");
         fs::set_permissions(&of_root, fs::Permissions::from_mode(0o600)).expect("file permissions");
-        let (data, of_root) = (data.display(), of_root.display());
         create(
             &cluster,
             &pod("victim", "echo PRIVATE >/mnt/private && exec sleep 1000"),
         );
         cluster.wait_for_pod(NODE, "victim", "Running");
-        let uncover = format!("umount -l {data}; umount -l {data}/agent");
-        let attacks = [
-            (
-                "file",
-                format!("grep PRIVATE {of_root} || (chmod 666 {of_root}; grep PRIVATE {of_root})"),
-            ),
-            ("owner", format!("chown 0:0 {of_root}")),
-            ("change", ": >>/etc/hostname".to_owned()),
-            ("key", format!("{uncover}; grep PRIVATE {data}/pki/ca.key")),
-            (
-                "neighbour",
-                format!("{uncover}; grep -r PRIVATE {data}/agent /proc/*/root/mnt"),
-            ),
-            (
-                "pid-1",
-                format!("grep PRIVATE /proc/1/root{data}/pki/ca.key || ls /proc/1/fd/ || kill -9 1"),
-            ),
-            (
-                "device",
-                "for d in /dev/mem /dev/[vsn][dv]*; do head -c 1 $d && exit 0; done; exit 1".to_owned(),
-            ),
-            (
-                "own-device",
-                "mknod /mnt/memory c 1 1 && head -c 1 /mnt/memory".to_owned(),
-            ),
-            (
-                "setting",
-                "cat /proc/sys/vm/swappiness >/proc/sys/vm/swappiness".to_owned(),
-            ),
-            ("magic-keys", "echo h >/proc/sysrq-trigger".to_owned()),
-            (
-                "core-pattern",
-                "cat /proc/sys/kernel/core_pattern >/proc/sys/kernel/core_pattern".to_owned(),
-            ),
-            ("control-groups", "mkdir /sys/fs/cgroup/portolan-probe".to_owned()),
-            (
-                "users",
-                "test $(cut -c1-30 /proc/self/uid_map | tr -s ' ' | cut -d' ' -f3) = 0".to_owned(),
-            ),
-        ];
+        let attacks = attacks(&data, &of_root);
         // The control Pod checks that the capabilities are effective in the Pod.
         let control =
             "test $(id -u) = 0 && mount -t tmpfs none /mnt && grep -q 'CapEff:.0*1ff' /proc/self/status";

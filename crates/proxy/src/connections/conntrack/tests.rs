@@ -51,7 +51,7 @@ fn connections_reach_endpoints_of_their_own_service_only() {
     ] {
         let flow = flow(destination, endpoint, state);
         assert_eq!(
-            reaches(&plan, &flow, &lost),
+            reaches_endpoint(&plan, &flow, &lost),
             expected,
             "{destination} {endpoint} {state:?}"
         );

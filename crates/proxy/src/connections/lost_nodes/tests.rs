@@ -44,7 +44,7 @@ async fn node_is_checked_at_each_delay_and_then_no_more() {
                 nodes(&checks.due(begin + delay, CONCURRENT_NODES_MAX)),
                 ["node-b"]
             );
-            assert_eq!(checks.finish("node-b", Checked::Undecided), HashSet::new());
+            assert_eq!(checks.finish("node-b", CheckResult::Undecided), HashSet::new());
         }
         assert_eq!(checks.next(), None);
         assert!(checks.nodes.is_empty());
@@ -56,13 +56,13 @@ async fn ready_node_is_not_checked_again() {
     let (mut checks, begin) = (checks(), Instant::now());
     checks.add(vec![departed("10.244.1.2:80", "node-b")], begin);
     checks.due(begin + CHECK_DELAYS[0], CONCURRENT_NODES_MAX);
-    checks.finish("node-b", Checked::Ready);
+    checks.finish("node-b", CheckResult::Ready);
     assert_eq!(checks.next(), None);
     // An endpoint that leaves during the check is checked by itself.
     checks.add(vec![departed("10.244.1.2:80", "node-b")], begin);
     checks.due(begin + CHECK_DELAYS[0], CONCURRENT_NODES_MAX);
     checks.add(vec![departed("10.244.1.3:80", "node-b")], begin);
-    checks.finish("node-b", Checked::Ready);
+    checks.finish("node-b", CheckResult::Ready);
     assert_eq!(checks.next(), Some(begin + CHECK_DELAYS[0]));
 }
 
@@ -77,7 +77,7 @@ async fn later_endpoint_begins_the_checks_of_its_node_again() {
     let mut due = checks.due(later + CHECK_DELAYS[0], CONCURRENT_NODES_MAX);
     let (node, lost) = due.remove(0);
     assert_eq!(lost.len(), 2);
-    let lost = checks.finish(&node, Checked::Lost(lost));
+    let lost = checks.finish(&node, CheckResult::Lost(lost));
     let expected =
         ["10.244.1.2", "10.244.1.3"].map(|ip| (ObjectKey::new("ns", "web"), ip.parse().expect("IP")));
     assert_eq!(lost, HashSet::from(expected));

@@ -58,7 +58,7 @@ fn oldest_connections_beyond_the_share_end() {
         first.chain(second).collect::<Vec<_>>()
     };
     let start_times = |percent| {
-        let ended = excess(flows(), &endpoints, percent);
+        let ended = excess_connections(flows(), &endpoints, percent);
         assert!(ended.iter().all(|flow| flow.reply.source == endpoints[0]));
         ended
             .iter()
@@ -77,7 +77,7 @@ fn busiest_endpoints_lose_connections_first() {
     let flows = flows
         .into_iter()
         .flat_map(|(endpoint, count)| (0..count).map(move |start| flow(endpoint, start)));
-    let ended = excess(flows.collect(), &endpoints, 25);
+    let ended = excess_connections(flows.collect(), &endpoints, 25);
     let ends: Vec<_> = ended.iter().map(|flow| flow.reply.source).collect();
     assert_eq!(ends, [endpoints[1], endpoints[1], endpoints[0]]);
 }
@@ -86,10 +86,10 @@ fn busiest_endpoints_lose_connections_first() {
 fn equal_connections_and_those_of_departed_endpoints_stay() {
     let endpoints = ["10.244.1.2:8080", "10.244.1.3:8080"].map(address);
     let equal = vec![flow("10.244.1.2:8080", 1), flow("10.244.1.3:8080", 2)];
-    assert_eq!(excess(equal, &endpoints, 100), []);
+    assert_eq!(excess_connections(equal, &endpoints, 100), []);
     let departed = (0..9).map(|start| flow("10.244.1.9:8080", start));
-    assert_eq!(excess(departed.collect(), &endpoints, 100), []);
-    assert_eq!(excess(Vec::new(), &[], 100), []);
+    assert_eq!(excess_connections(departed.collect(), &endpoints, 100), []);
+    assert_eq!(excess_connections(Vec::new(), &[], 100), []);
 }
 
 #[test]

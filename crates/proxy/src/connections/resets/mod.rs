@@ -185,7 +185,7 @@ impl Resets {
             Ok(socket) => socket,
             Err(error) => return self.warn_of_segments(&error, of, of),
         };
-        let mut unsent = Unsent::default();
+        let mut unsent = UnsentSegments::default();
         for (index, direction) in directions.iter().enumerate() {
             // A peer without a route does not concern the others.
             if let Err(error) = socket.send_syn(direction.to, direction.from)
@@ -209,7 +209,7 @@ impl Resets {
 
 /// Segments of one pass that were not sent.
 #[derive(Debug, Default)]
-struct Unsent {
+struct UnsentSegments {
     failed: usize,
     /// Number of segments that did not fit into the table.
     waits: usize,
@@ -217,7 +217,7 @@ struct Unsent {
     error: Option<io::Error>,
 }
 
-impl Unsent {
+impl UnsentSegments {
     /// Records a failure. Returns false if the pass ends, because the buffer had no space for too many segments.
     fn record(&mut self, error: io::Error) -> bool {
         self.failed += 1;
@@ -238,15 +238,15 @@ fn is_opening(flow: &Flow) -> bool {
 }
 
 fn directions_of(flow: &Flow, peers: Peers) -> impl Iterator<Item = Direction> {
-    let of_client = Direction {
+    let client_direction = Direction {
         from: flow.original.source,
         to: flow.original.destination,
     };
-    let of_endpoint = Direction {
+    let endpoint_direction = Direction {
         from: flow.reply.source,
         to: flow.reply.destination,
     };
-    std::iter::once(of_client).chain((peers == Peers::Both).then_some(of_endpoint))
+    std::iter::once(client_direction).chain((peers == Peers::Both).then_some(endpoint_direction))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) fn table() -> Batch {
     let mut batch = Batch::new(TABLE, None);
     batch.owned_table(TABLE, 0);
     for family in FAMILIES {
-        batch.set(Change::Add, &listed(family), 0);
+        batch.set(Change::Add, &listed_directions(family), 0);
     }
     for (name, hook, comment) in [
         ("incoming", Hook::Prerouting, "packets of ended connections"),
@@ -61,7 +61,7 @@ pub(super) fn table() -> Batch {
 pub(super) fn elements(directions: &[Direction]) -> Batch {
     let mut batch = Batch::new(TABLE, None);
     for family in FAMILIES {
-        let set = listed(family);
+        let set = listed_directions(family);
         let mut list = batch.elements(Change::Add, &set.name, 0);
         for direction in directions
             .iter()
@@ -79,7 +79,7 @@ pub(super) fn elements(directions: &[Direction]) -> Batch {
 }
 
 /// Returns the map with the listed directions: source, source port, destination, destination port.
-fn listed(family: Family) -> Set {
+fn listed_directions(family: Family) -> Set {
     let (name, address) = match family {
         Family::V4 => ("ended4", Field::Ipv4),
         Family::V6 => ("ended6", Field::Ipv6),
@@ -126,7 +126,7 @@ fn new_connection_rule(family: Family) -> Rule {
     let mut expressions = match_flags(family, Comparison::Equal);
     expressions.extend(match_listed(family, AddressOrder::AsSent));
     expressions.push(Expression::Dynset {
-        set: listed(family).name,
+        set: listed_directions(family).name,
         operation: DynsetOperation::Delete,
         key: START,
         data: value_register(family),
@@ -229,7 +229,7 @@ fn match_listed(family: Family, order: AddressOrder) -> Vec<Expression> {
         }
     }
     expressions.push(Expression::Lookup {
-        set: listed(family).name,
+        set: listed_directions(family).name,
         key: START,
         into: Destination::Register(into),
     });

@@ -335,7 +335,7 @@ fn places_of_the_table_are_reserved() {
 
 #[test]
 fn pass_ends_after_too_many_segments_without_room() {
-    let mut unsent = Unsent::default();
+    let mut unsent = UnsentSegments::default();
     for _ in 0..2 * WAITS_MAX {
         assert!(unsent.record(ErrorKind::NetworkUnreachable.into()));
     }

@@ -18,7 +18,7 @@ const ENDPOINT: &str = "192.0.2.2";
 
 #[test]
 fn pass_ends_no_more_connections_than_it_has_room_for() {
-    let mut pass = Pass {
+    let mut pass = ResetPass {
         room: 3,
         is_exceeded: false,
     };

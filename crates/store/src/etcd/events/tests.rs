@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::super::layout::{COMPACTION, stored};
+use super::super::layout::{COMPACTION, encode_value};
 use super::*;
 use crate::Value;
 
@@ -33,7 +33,7 @@ fn commit_contains_last_states_of_deleted_keys() {
         last: [(Key::from("/a/1"), marked("gone@"))].into(),
     };
     let events = [
-        event(EventType::Put, "/a/1", 4, stored(&marked("new@"))),
+        event(EventType::Put, "/a/1", 4, encode_value(&marked("new@"))),
         event(EventType::Put, COMPACTION, 5, Bytes::from_static(b"3")),
         event(EventType::Put, COMMIT, 6, record.encode()),
         event(EventType::Delete, "/a/1", 6, Bytes::new()),

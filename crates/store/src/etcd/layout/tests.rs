@@ -20,7 +20,7 @@ proptest! {
 
     #[test]
     fn values_round_trip(value in value()) {
-        prop_assert_eq!(parse_stored(&stored(&value)), Some(value));
+        prop_assert_eq!(parse_stored(&encode_value(&value)), Some(value));
     }
 
     #[test]

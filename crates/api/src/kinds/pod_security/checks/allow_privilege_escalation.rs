@@ -1,6 +1,6 @@
 //! Check of the restricted level: privilege escalation, such as by set-user-ID files, is disabled.
 
-use super::messages::containers;
+use super::messages::format_containers;
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::flag_if_set;
@@ -11,7 +11,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     if violating.is_empty() {
         return None;
     }
-    let containers = containers(&violating);
+    let containers = format_containers(&violating);
     Violation::new(
         "allowPrivilegeEscalation != false",
         format!("{containers} must set securityContext.allowPrivilegeEscalation=false"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::messages::{containers, join_quoted, plural};
+use super::messages::{format_containers, join_quoted, plural};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{child, entries, is_set, text};
@@ -27,7 +27,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     }
     let violating = pod.containers_where(is_forbidden);
     if !violating.is_empty() {
-        setters.push(containers(&violating));
+        setters.push(format_containers(&violating));
     }
     let mut annotations: Vec<String> = entries(pod.metadata, "annotations")
         .filter(|(key, value)| key.starts_with(ANNOTATION_PREFIX) && !is_allowed_annotation(value))

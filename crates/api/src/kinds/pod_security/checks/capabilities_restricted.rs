@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::messages::{containers, join_quoted};
+use super::messages::{format_containers, join_quoted};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{child, texts};
@@ -22,7 +22,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     });
     let mut details = Vec::new();
     if !without_drop.is_empty() {
-        let containers = containers(&without_drop);
+        let containers = format_containers(&without_drop);
         details.push(format!(
             r#"{containers} must set securityContext.capabilities.drop=["ALL"]"#
         ));
@@ -30,7 +30,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     if !with_forbidden.is_empty() {
         details.push(format!(
             "{} must not include {} in securityContext.capabilities.add",
-            containers(&with_forbidden),
+            format_containers(&with_forbidden),
             join_quoted(&forbidden)
         ));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::messages::{containers, plural};
+use super::messages::{format_containers, plural};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{items, number, text};
@@ -29,7 +29,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     let list: Vec<&str> = ports.iter().map(String::as_str).collect();
     let detail = format!(
         "{} {} {} {}",
-        containers(&violating),
+        format_containers(&violating),
         plural("uses", "use", violating.len()),
         plural("hostPort", "hostPorts", list.len()),
         list.join(", ")

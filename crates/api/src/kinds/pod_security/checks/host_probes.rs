@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::messages::{containers, join_quoted, plural};
+use super::messages::{format_containers, join_quoted, plural};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{child, text};
@@ -32,7 +32,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     let violating: Vec<&str> = violating.into_iter().collect();
     let detail = format!(
         "{} {} {} {}",
-        containers(&violating),
+        format_containers(&violating),
         plural("uses", "use", violating.len()),
         plural("probe or lifecycle host", "probe or lifecycle hosts", hosts.len()),
         join_quoted(&hosts)

@@ -18,7 +18,7 @@ pub(super) fn plural<'w>(singular: &'w str, plural: &'w str, count: usize) -> &'
 }
 
 /// Formats container names: `container "a"`, `containers "a", "b"`.
-pub(super) fn containers(names: &[&str]) -> String {
+pub(super) fn format_containers(names: &[&str]) -> String {
     format!(
         "{} {}",
         plural("container", "containers", names.len()),
@@ -27,11 +27,11 @@ pub(super) fn containers(names: &[&str]) -> String {
 }
 
 /// Formats the violating security contexts: `pod and containers "a", "b"`; `None` if there are none.
-pub(super) fn setters(is_pod: bool, names: &[&str]) -> Option<String> {
+pub(super) fn format_setters(is_pod: bool, names: &[&str]) -> Option<String> {
     match (is_pod, names) {
         (false, []) => None,
         (true, []) => Some("pod".to_owned()),
-        (false, names) => Some(containers(names)),
-        (true, names) => Some(format!("pod and {}", containers(names))),
+        (false, names) => Some(format_containers(names)),
+        (true, names) => Some(format!("pod and {}", format_containers(names))),
     }
 }

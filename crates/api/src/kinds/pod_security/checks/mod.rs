@@ -28,91 +28,91 @@ pub(super) static CHECKS: &[Check] = &[
     Check {
         id: "appArmorProfile",
         level: Baseline,
-        revisions: &[since(0, app_armor_profile::check)],
+        revisions: &[revision_since(0, app_armor_profile::check)],
     },
     Check {
         id: "capabilities_baseline",
         level: Baseline,
-        revisions: &[since(0, capabilities_baseline::check)],
+        revisions: &[revision_since(0, capabilities_baseline::check)],
     },
     Check {
         id: "hostNamespaces",
         level: Baseline,
-        revisions: &[since(0, host_namespaces::check)],
+        revisions: &[revision_since(0, host_namespaces::check)],
     },
     Check {
         id: "hostPathVolumes",
         level: Baseline,
-        revisions: &[since(0, host_path_volumes::check)],
+        revisions: &[revision_since(0, host_path_volumes::check)],
     },
     Check {
         id: "hostPorts",
         level: Baseline,
-        revisions: &[since(0, host_ports::check)],
+        revisions: &[revision_since(0, host_ports::check)],
     },
     Check {
         id: "hostProbesAndHostLifecycle",
         level: Baseline,
-        revisions: &[since(34, host_probes::check)],
+        revisions: &[revision_since(34, host_probes::check)],
     },
     Check {
         id: "privileged",
         level: Baseline,
-        revisions: &[since(0, privileged::check)],
+        revisions: &[revision_since(0, privileged::check)],
     },
     Check {
         id: "procMount",
         level: Baseline,
         revisions: &[
-            since(0, proc_mount::check),
-            since(35, proc_mount::check_without_user_namespace),
+            revision_since(0, proc_mount::check),
+            revision_since(35, proc_mount::check_without_user_namespace),
         ],
     },
     Check {
         id: "seLinuxOptions",
         level: Baseline,
         revisions: &[
-            since(0, se_linux_options::check),
-            since(31, se_linux_options::check_1_31),
+            revision_since(0, se_linux_options::check),
+            revision_since(31, se_linux_options::check_1_31),
         ],
     },
     Check {
         id: "seccompProfile_baseline",
         level: Baseline,
         revisions: &[
-            since(0, seccomp_baseline::check_annotations),
-            since(19, seccomp_baseline::check_fields),
+            revision_since(0, seccomp_baseline::check_annotations),
+            revision_since(19, seccomp_baseline::check_fields),
         ],
     },
     Check {
         id: "sysctls",
         level: Baseline,
         revisions: &[
-            since(0, sysctls::check),
-            since(27, sysctls::check_1_27),
-            since(29, sysctls::check_1_29),
-            since(32, sysctls::check_1_32),
+            revision_since(0, sysctls::check),
+            revision_since(27, sysctls::check_1_27),
+            revision_since(29, sysctls::check_1_29),
+            revision_since(32, sysctls::check_1_32),
         ],
     },
     Check {
         id: "windowsHostProcess",
         level: Baseline,
-        revisions: &[since(0, windows_host_process::check)],
+        revisions: &[revision_since(0, windows_host_process::check)],
     },
     Check {
         id: "allowPrivilegeEscalation",
         level: Restricted,
         revisions: &[
-            since(8, allow_privilege_escalation::check),
-            since(25, allow_privilege_escalation::check_linux),
+            revision_since(8, allow_privilege_escalation::check),
+            revision_since(25, allow_privilege_escalation::check_linux),
         ],
     },
     Check {
         id: "capabilities_restricted",
         level: Restricted,
         revisions: &[
-            overriding(22, capabilities_restricted::check, &["capabilities_baseline"]),
-            overriding(
+            revision_with_overrides(22, capabilities_restricted::check, &["capabilities_baseline"]),
+            revision_with_overrides(
                 25,
                 capabilities_restricted::check_linux,
                 &["capabilities_baseline"],
@@ -122,46 +122,50 @@ pub(super) static CHECKS: &[Check] = &[
     Check {
         id: "procMount_restricted",
         level: Restricted,
-        revisions: &[overriding(35, proc_mount::check, &["procMount"])],
+        revisions: &[revision_with_overrides(35, proc_mount::check, &["procMount"])],
     },
     Check {
         id: "restrictedVolumes",
         level: Restricted,
-        revisions: &[overriding(0, restricted_volumes::check, &["hostPathVolumes"])],
+        revisions: &[revision_with_overrides(
+            0,
+            restricted_volumes::check,
+            &["hostPathVolumes"],
+        )],
     },
     Check {
         id: "runAsNonRoot",
         level: Restricted,
         revisions: &[
-            since(0, run_as_non_root::check),
-            since(35, run_as_non_root::check_without_user_namespace),
+            revision_since(0, run_as_non_root::check),
+            revision_since(35, run_as_non_root::check_without_user_namespace),
         ],
     },
     Check {
         id: "runAsUser",
         level: Restricted,
         revisions: &[
-            since(23, run_as_user::check),
-            since(35, run_as_user::check_without_user_namespace),
+            revision_since(23, run_as_user::check),
+            revision_since(35, run_as_user::check_without_user_namespace),
         ],
     },
     Check {
         id: "seccompProfile_restricted",
         level: Restricted,
         revisions: &[
-            overriding(19, seccomp_restricted::check, &["seccompProfile_baseline"]),
-            overriding(25, seccomp_restricted::check_linux, &["seccompProfile_baseline"]),
+            revision_with_overrides(19, seccomp_restricted::check, &["seccompProfile_baseline"]),
+            revision_with_overrides(25, seccomp_restricted::check_linux, &["seccompProfile_baseline"]),
         ],
     },
 ];
 
 type Run = fn(&super::pod::PodView<'_>) -> Option<super::evaluation::Violation>;
 
-const fn since(since_minor: u64, run: Run) -> Revision {
-    overriding(since_minor, run, &[])
+const fn revision_since(since_minor: u64, run: Run) -> Revision {
+    revision_with_overrides(since_minor, run, &[])
 }
 
-const fn overriding(since_minor: u64, run: Run, overrides: &'static [&'static str]) -> Revision {
+const fn revision_with_overrides(since_minor: u64, run: Run, overrides: &'static [&'static str]) -> Revision {
     Revision {
         since_minor,
         run,

@@ -1,6 +1,6 @@
 //! Check of the baseline level: no container is privileged.
 
-use super::messages::containers;
+use super::messages::format_containers;
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::flag_if_set;
@@ -10,7 +10,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     if violating.is_empty() {
         return None;
     }
-    let containers = containers(&violating);
+    let containers = format_containers(&violating);
     Violation::new(
         "privileged",
         format!("{containers} must not set securityContext.privileged=true"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::messages::{containers, join_quoted};
+use super::messages::{format_containers, join_quoted};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::text_if_set;
@@ -21,7 +21,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     }
     let detail = format!(
         "{} must not set securityContext.procMount to {}",
-        containers(&violating),
+        format_containers(&violating),
         join_quoted(&forbidden)
     );
     Violation::new("procMount", detail)

@@ -1,6 +1,6 @@
 //! Check of the restricted level: containers must run as a user other than root.
 
-use super::messages::{containers, setters};
+use super::messages::{format_containers, format_setters};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::flag_if_set;
@@ -9,7 +9,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     const REASON: &str = "runAsNonRoot != true";
     let pod_setting = flag_if_set(pod.security_context(), "runAsNonRoot");
     let explicit = pod.containers_where(|context| flag_if_set(context, "runAsNonRoot") == Some(false));
-    if let Some(setters) = setters(pod_setting == Some(false), &explicit) {
+    if let Some(setters) = format_setters(pod_setting == Some(false), &explicit) {
         return Violation::new(
             REASON,
             format!("{setters} must not set securityContext.runAsNonRoot=false"),
@@ -22,7 +22,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     if implicit.is_empty() {
         return None;
     }
-    let containers = containers(&implicit);
+    let containers = format_containers(&implicit);
     Violation::new(
         REASON,
         format!("pod or {containers} must set securityContext.runAsNonRoot=true"),

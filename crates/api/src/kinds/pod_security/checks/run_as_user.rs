@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::messages::setters;
+use super::messages::format_setters;
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{is_set, number};
@@ -10,7 +10,7 @@ use crate::machinery::tree::{is_set, number};
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     let is_root = |context: &Value| is_set(context, "runAsUser") && number(context, "runAsUser") == 0;
     let violating = pod.containers_where(is_root);
-    let setters = setters(is_root(pod.security_context()), &violating)?;
+    let setters = format_setters(is_root(pod.security_context()), &violating)?;
     Violation::new("runAsUser=0", format!("{setters} must not set runAsUser=0"))
 }
 

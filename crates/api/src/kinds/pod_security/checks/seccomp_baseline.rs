@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::messages::{join_quoted, plural, setters};
+use super::messages::{format_setters, join_quoted, plural};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{child, is_set, text, text_if_set};
@@ -46,7 +46,7 @@ pub(super) fn check_fields(pod: &PodView<'_>) -> Option<Violation> {
     };
     let is_pod_violating = is_forbidden(pod.security_context());
     let violating = pod.containers_where(is_forbidden);
-    let setters = setters(is_pod_violating, &violating)?;
+    let setters = format_setters(is_pod_violating, &violating)?;
     let values = join_quoted(&forbidden);
     Violation::new(
         "seccompProfile",

@@ -1,6 +1,6 @@
 //! Check of the restricted level: a seccomp profile is set.
 
-use super::messages::containers;
+use super::messages::format_containers;
 use super::seccomp_baseline::{check_fields, is_allowed, profile};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
@@ -14,7 +14,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     if implicit.is_empty() {
         return None;
     }
-    let containers = containers(&implicit);
+    let containers = format_containers(&implicit);
     Violation::new(
         "seccompProfile",
         format!(

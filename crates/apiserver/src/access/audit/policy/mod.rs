@@ -122,7 +122,7 @@ pub enum AuditPolicyError {
         kind: String,
     },
     /// Fields have invalid values.
-    #[error("{}", joined(.0))]
+    #[error("{}", join_with_commas(.0))]
     Values(FieldErrors),
     /// The policy has no rules.
     #[error("loaded illegal policy with 0 rules")]
@@ -227,7 +227,7 @@ impl FileRule {
         path: &Path,
         errors: &mut FieldErrors,
     ) -> Rule {
-        let level = level(&self.level, &path.child("level"), errors);
+        let level = parse_level(&self.level, &path.child("level"), errors);
         let urls_path = path.child("nonResourceURLs");
         validate_urls(&self.non_resource_urls, &urls_path, errors);
         validate_resources(&self.resources, &path.child("resources"), errors);
@@ -258,7 +258,7 @@ impl FileRule {
     }
 }
 
-fn level(text: &str, path: &Path, errors: &mut FieldErrors) -> Level {
+fn parse_level(text: &str, path: &Path, errors: &mut FieldErrors) -> Level {
     if let Some(level) = Level::parse(text) {
         return level;
     }
@@ -323,7 +323,7 @@ fn validate_resources(groups: &[GroupResources], path: &Path, errors: &mut Field
     }
 }
 
-fn joined(errors: &FieldErrors) -> String {
+fn join_with_commas(errors: &FieldErrors) -> String {
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     match texts.as_slice() {
         [one] => one.clone(),

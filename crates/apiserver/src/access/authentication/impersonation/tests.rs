@@ -5,7 +5,7 @@ fn read(headers: &[(&'static str, &[u8])]) -> Result<Identity, String> {
     for (name, value) in headers {
         map.append(*name, HeaderValue::from_bytes(value).unwrap());
     }
-    let requested = Requested::read(&map).map_err(|failure| failure.message().to_owned())?;
+    let requested = RequestedIdentity::read(&map).map_err(|failure| failure.message().to_owned())?;
     Ok(requested.identity())
 }
 

@@ -1,6 +1,7 @@
 //! ServiceAccount tokens: signed, with audiences and an expiration, and bound to objects. A token is invalid once its
-//! ServiceAccount, or the Pod, Secret or Node that it is bound to, is deleted. A token that is bound to a Pod also becomes
-//! invalid with the Node of the Pod: no controller removes the Pods of a removed Node, and its host may be compromised.
+//! ServiceAccount, or the Pod, Secret or Node that it is bound to, is deleted. A token that is bound to a Pod also
+//! becomes invalid with the Node of the Pod. No controller removes the Pods of a removed Node, and its host may be
+//! compromised.
 
 mod claims;
 mod keys;
@@ -30,7 +31,7 @@ use super::node_certificates::is_removed;
 use crate::transport::connection::source::Source;
 use claims::{Claims, Reference};
 use keys::Keys;
-use signatures::{Signatures, Verified};
+use signatures::{Signatures, VerifiedToken};
 
 /// Tolerated clock difference.
 const LEEWAY_SECONDS: i64 = 60;
@@ -170,7 +171,7 @@ impl ServiceAccounts {
         })
     }
 
-    fn verify(&self, token: &str, source: Option<Source>) -> Result<Arc<Verified>, Rejection> {
+    fn verify(&self, token: &str, source: Option<Source>) -> Result<Arc<VerifiedToken>, Rejection> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Rejection::Foreign);
         }
@@ -191,7 +192,7 @@ impl ServiceAccounts {
             Some(_) if is_limited => Err(Rejection::TooMany),
             Some(claims) if is_signed => {
                 let identity = Arc::new(identity(&claims));
-                Ok(self.signatures.insert(digest, Verified { claims, identity }))
+                Ok(self.signatures.insert(digest, VerifiedToken { claims, identity }))
             }
             Some(_) => {
                 self.signatures.count_invalid(source);
@@ -227,9 +228,9 @@ impl ServiceAccounts {
         }
     }
 
-    /// Returns true if the Node of a token's Pod exists. A Node of another UID counts as the same one, unless its host has
-    /// joined with a token: an agent with a certificate of an administrator registers its deleted Node again, and its Pods
-    /// keep their tokens.
+    /// Returns true if the Node of a token's Pod exists. A Node of another UID counts as the same one, unless its host
+    /// has joined with a token. An agent with a certificate of an administrator registers its deleted Node again. Its
+    /// Pods then keep their tokens.
     fn has_node_of_pod(&self, reference: &Reference) -> bool {
         let entry = kind::find("", "v1", "nodes").and_then(|kind| {
             let index = self.store.index();

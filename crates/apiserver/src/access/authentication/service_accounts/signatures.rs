@@ -23,7 +23,7 @@ const INVALID_PER_SECOND: u32 = 20;
 pub(super) type Digest = [u8; 32];
 
 /// A token with a valid signature.
-pub(super) struct Verified {
+pub(super) struct VerifiedToken {
     pub(super) claims: Claims,
     pub(super) identity: Arc<Identity>,
 }
@@ -38,8 +38,8 @@ pub(super) struct Signatures {
 /// to the young generation, so other clients' tokens do not evict it.
 #[derive(Default)]
 struct Generations {
-    young: HashMap<Digest, Arc<Verified>>,
-    old: HashMap<Digest, Arc<Verified>>,
+    young: HashMap<Digest, Arc<VerifiedToken>>,
+    old: HashMap<Digest, Arc<VerifiedToken>>,
 }
 
 impl Default for Signatures {
@@ -53,7 +53,7 @@ impl Default for Signatures {
 
 impl Signatures {
     /// Returns the claims of a token whose signature was verified before.
-    pub(super) fn get(&self, digest: &Digest) -> Option<Arc<Verified>> {
+    pub(super) fn get(&self, digest: &Digest) -> Option<Arc<VerifiedToken>> {
         let generations = self.read();
         if let Some(young) = generations.young.get(digest) {
             return Some(young.clone());
@@ -65,7 +65,7 @@ impl Signatures {
     }
 
     /// Adds a token with a valid signature.
-    pub(super) fn insert(&self, digest: Digest, verified: Verified) -> Arc<Verified> {
+    pub(super) fn insert(&self, digest: Digest, verified: VerifiedToken) -> Arc<VerifiedToken> {
         let verified = Arc::new(verified);
         self.write().insert(digest, verified.clone());
         verified
@@ -107,7 +107,7 @@ impl Signatures {
 }
 
 impl Generations {
-    fn insert(&mut self, digest: Digest, verified: Arc<Verified>) {
+    fn insert(&mut self, digest: Digest, verified: Arc<VerifiedToken>) {
         if self.young.len() >= GENERATION_MAX {
             self.old = std::mem::take(&mut self.young);
         }

@@ -1,7 +1,7 @@
 //! NodeRestriction: the agent of a node writes only its own Node, its own Lease, and the Pods that run on it. A
 //! compromised node therefore cannot change objects of other nodes. Rules and messages are upstream's
-//! (`plugin/pkg/admission/noderestriction/admission.go`, 1.36). These rules are added: a node does not choose its Pod
-//! ranges and does not uncordon itself, and it adds no finalizers to its Node and its Pods.
+//! (`plugin/pkg/admission/noderestriction/admission.go`, 1.36). Portolan adds two rules. A node does not choose its Pod
+//! ranges and does not uncordon itself. It adds no finalizers to its Node and its Pods.
 
 mod certificate_requests;
 mod nodes;
@@ -107,7 +107,7 @@ fn finalizers(object: &Value) -> Vec<&str> {
 }
 
 /// Reads the object `target` from the store.
-fn stored(index: &Index, target: &Target) -> Result<Value, Refusal> {
+fn read_stored(index: &Index, target: &Target) -> Result<Value, Refusal> {
     let not_found = || Refusal::Unreadable(Failure::not_found(target.kind, target.name()));
     let entry = index.get(&target.key()).ok_or_else(not_found)?;
     serde_json::from_slice(&entry.value).map_err(|error| {

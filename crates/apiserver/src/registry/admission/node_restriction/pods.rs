@@ -6,7 +6,7 @@ use api::tree::{child, entries, flag_if_set, items, text};
 use serde_json::Value;
 use store::Index;
 
-use super::{Refusal, finalizers, stored};
+use super::{Refusal, finalizers, read_stored};
 use crate::failure::Failure;
 use crate::registry::admission::Attempt;
 use crate::request::route::Target;
@@ -30,7 +30,7 @@ pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, pod: &Valu
 
 /// Admits a deletion of a Pod on the node. A missing Pod is reported as 404.
 pub(super) fn admit_delete(node: &str, index: &Index, target: &Target) -> Result<(), Refusal> {
-    match stored(index, target)? {
+    match read_stored(index, target)? {
         pod if is_on_node(node, &pod) => Ok(()),
         _ => Err(format!("node {node:?} can only delete pods with spec.nodeName set to itself").into()),
     }
@@ -86,7 +86,7 @@ fn admit_owner(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal> {
         return Err(format!("node {node:?} must not set blockOwnerDeletion on an owner reference").into());
     }
     let nodes = kind::find("", "v1", "nodes").ok_or_else(|| Refusal::Unreadable(Failure::no_such_path()))?;
-    let registered = stored(index, &Target::object(nodes, "", node))?;
+    let registered = read_stored(index, &Target::object(nodes, "", node))?;
     let (given, found) = (text(owner, "uid"), text(child(&registered, "metadata"), "uid"));
     if given == found {
         Ok(())

@@ -7,7 +7,7 @@ use api::tree::{child, text, texts};
 use serde_json::Value;
 use store::Index;
 
-use super::{Refusal, stored, unknown_node};
+use super::{Refusal, read_stored, unknown_node};
 use crate::access::authentication::Identity;
 use crate::access::authorization::{Attributes, AuthorizationDecision, Authorizer};
 use crate::failure::Failure;
@@ -70,7 +70,7 @@ fn bound_pod(node: &str, index: &Index, namespace: &str, reference: &Value) -> R
         return Err("node requested token with a pod binding without a uid".into());
     }
     let pods = kind::find("", "v1", "pods").ok_or_else(|| Refusal::Unreadable(Failure::no_such_path()))?;
-    let pod = stored(index, &Target::object(pods, namespace, name))?;
+    let pod = read_stored(index, &Target::object(pods, namespace, name))?;
     if uid != text(child(&pod, "metadata"), "uid") {
         let why = format!(
             "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have \

@@ -171,7 +171,7 @@ impl PodSecurity {
         if self.is_runtime_class_exempt(attempt, &view, request) {
             return Ok(Vec::new());
         }
-        self.note_faults(attempt, &errors, request);
+        self.record_faults(attempt, &errors, request);
         let evaluation = evaluate(policy.enforce, &view);
         let decision = Decision::of(&evaluation);
         self.counts
@@ -213,7 +213,7 @@ impl PodSecurity {
         if self.is_runtime_class_exempt(attempt, &view, request) {
             return Vec::new();
         }
-        self.note_faults(attempt, &errors, request);
+        self.record_faults(attempt, &errors, request);
         self.audit(attempt, policy, &view, request);
         self.warn(policy, &view, request)
     }
@@ -253,7 +253,7 @@ impl PodSecurity {
         Some(policy_of_labels(&namespace, self.configuration.defaults))
     }
 
-    fn note_faults(&self, attempt: &Attempt<'_>, errors: &FieldErrors, request: RequestLabels) {
+    fn record_faults(&self, attempt: &Attempt<'_>, errors: &FieldErrors, request: RequestLabels) {
         if !errors.is_empty() {
             self.counts.count_error(false, request);
             let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();

@@ -79,7 +79,7 @@ fn audit_service(
         .map(|(namespace, name)| (&**namespace, &**name));
     if holder != Some((&*service.namespace, &*service.name)) {
         let other = holder.and_then(|holder| by_name.get(&holder));
-        if other.is_some_and(|other| has(other, address)) {
+        if other.is_some_and(|other| has_cluster_ip(other, address)) {
             let message = format!(
                 "Cluster IP [{family}]: {address} was assigned to multiple services; please recreate service"
             );
@@ -119,7 +119,7 @@ fn audit_address(
             ),
         ),
         Some((namespace, name)) => match by_name.get(&(&**namespace, &**name)) {
-            Some(service) if has(service, address) => return,
+            Some(service) if has_cluster_ip(service, address) => return,
             Some(_) if is_older(WRONG_REFERENCE_AGE) => (
                 "IPAddressWrongReference",
                 format!(
@@ -155,7 +155,7 @@ fn audit_address(
     });
 }
 
-fn has(service: &ServiceRecord, address: IpAddr) -> bool {
+fn has_cluster_ip(service: &ServiceRecord, address: IpAddr) -> bool {
     service.cluster_ips.iter().any(|ip| ip.parse() == Ok(address))
 }
 

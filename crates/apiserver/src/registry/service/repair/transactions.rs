@@ -21,7 +21,7 @@ pub(crate) fn transactions(repair: &RepairAction, index: &Index, now: Timestamp)
             let key = records::address_key(*address);
             let put = records::put_address(*address, holder.as_holder(), now);
             let record = Transaction {
-                expectations: vec![(key, Expectation::Absent), unchanged(holder)],
+                expectations: vec![(key, Expectation::Absent), expect_unchanged(holder)],
                 writes: vec![put],
             };
             removal.into_iter().chain([record]).collect()
@@ -34,7 +34,7 @@ pub(crate) fn transactions(repair: &RepairAction, index: &Index, now: Timestamp)
         } => {
             let before = replaces.map_or(Expectation::Absent, Expectation::At);
             vec![Transaction {
-                expectations: vec![(records::port_key(*port), before), unchanged(holder)],
+                expectations: vec![(records::port_key(*port), before), expect_unchanged(holder)],
                 writes: vec![records::put_port(*port, holder.as_holder())],
             }]
         }
@@ -53,7 +53,7 @@ fn removal(index: &Index, address: IpAddr, at: Revision) -> Transaction {
     }
 }
 
-fn unchanged(holder: &ServiceReference) -> (Key, Expectation) {
+fn expect_unchanged(holder: &ServiceReference) -> (Key, Expectation) {
     let key = format!("{}{}/{}", super::SERVICES_PREFIX, holder.namespace, holder.name);
     (key.into(), Expectation::At(holder.at))
 }

@@ -83,5 +83,8 @@ fn agent_address_is_the_internal_ip_of_its_node() {
 
 #[test]
 fn control_characters_of_errors_are_escaped() {
-    assert_eq!(escaped("no \u{1b}[2Jlog\u{9b}1m"), "no \\u{1b}[2Jlog\\u{9b}1m");
+    assert_eq!(
+        escape_control_characters("no \u{1b}[2Jlog\u{9b}1m"),
+        "no \\u{1b}[2Jlog\\u{9b}1m"
+    );
 }

@@ -15,7 +15,7 @@ fn secrets_of_one_namespace_leave_turns_to_others() {
         let key = ObjectKey::new(namespace, name);
         (Arc::<str>::from(namespace), key, is_read)
     });
-    let order = in_turn(
+    let order = order_of_reads(
         pending
             .iter()
             .map(|(reader, key, is_read)| (key, *is_read, reader)),
@@ -30,7 +30,7 @@ fn secrets_in_another_namespace_take_the_turns_of_their_reader() {
     let own: Arc<str> = "b".into();
     let keys = ["1", "2", "3"].map(|name| ObjectKey::new("b", name));
     let [first, second, third] = &keys;
-    let order = in_turn(
+    let order = order_of_reads(
         [
             (first, false, &reader),
             (second, false, &reader),

@@ -73,7 +73,7 @@ fn relays_data_up_to_end_of_stream() {
     assert_eq!(fixture.try_send(b" two"), 4);
     fixture.sender.shutdown(Shutdown::Write).unwrap();
     // The kernel reports the end once, possibly together with the data.
-    fixture.direction.note_peer_closed();
+    fixture.direction.record_peer_closed();
     assert_eq!(fixture.pump(), PumpProgress::Ended);
     assert_eq!(fixture.pump(), PumpProgress::Ended);
     assert_eq!(fixture.read(100), b"one two");
@@ -91,7 +91,7 @@ fn end_of_stream_survives_blocked_receiver() {
         );
     }
     fixture.sender.shutdown(Shutdown::Write).unwrap();
-    fixture.direction.note_peer_closed();
+    fixture.direction.record_peer_closed();
     assert_eq!(fixture.pump(), PumpProgress::Blocked);
     let mut pumped = PumpProgress::Blocked;
     for _ in 0..10_000 {
@@ -109,7 +109,7 @@ fn urgent_data_is_not_end_of_stream() {
     let mut fixture = Fixture::new();
     fixture.try_send(b"one");
     // A read ends before urgent data, as here before data that is not sent yet.
-    fixture.direction.note_peer_closed();
+    fixture.direction.record_peer_closed();
     fixture.direction.read_until_drained();
     assert_eq!(fixture.pump(), PumpProgress::Drained);
     fixture.direction.read_until_drained();
@@ -211,7 +211,7 @@ proptest! {
             check(&mut fixture, read_available, &mut received);
         }
         fixture.sender.shutdown(Shutdown::Write).unwrap();
-        fixture.direction.note_peer_closed();
+        fixture.direction.record_peer_closed();
         for _ in 0..10_000 {
             let pumped = fixture.pump();
             check(&mut fixture, 1 << 20, &mut received);

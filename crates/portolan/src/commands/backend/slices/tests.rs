@@ -77,5 +77,8 @@ fn default_names_are_valid_names() {
 #[test]
 fn tables_are_aligned() {
     let row = |a: &str, b: &str| [a.to_owned(), b.to_owned()];
-    assert_eq!(aligned(&[row("A", "B"), row("long", "")]), "A      B\nlong\n");
+    assert_eq!(
+        aligned_table(&[row("A", "B"), row("long", "")]),
+        "A      B\nlong\n"
+    );
 }

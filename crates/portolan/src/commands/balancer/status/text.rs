@@ -14,24 +14,24 @@ const NAME_WIDTH: usize = 18;
 pub(super) fn render(report: &Report) -> String {
     let mut text = String::new();
     let is_healthy = if report.problems.is_empty() { "yes" } else { "no" };
-    line(&mut text, "Healthy", is_healthy);
+    append_line(&mut text, "Healthy", is_healthy);
     for (number, problem) in report.problems.iter().enumerate() {
-        line(&mut text, if number == 0 { "Problems" } else { "" }, problem);
+        append_line(&mut text, if number == 0 { "Problems" } else { "" }, problem);
     }
     if let Some(reason) = &report.api_not_queried {
-        line(&mut text, "This node only", reason);
+        append_line(&mut text, "This node only", reason);
     }
     if let Some(node) = &report.node {
-        line(&mut text, "Node", node);
+        append_line(&mut text, "Node", node);
     }
-    line(
+    append_line(
         &mut text,
         "Assigned by",
         report.assigner.as_deref().unwrap_or("unknown"),
     );
     members(&mut text, report);
     for reason in &report.forwarding_unavailable {
-        line(
+        append_line(
             &mut text,
             "Planned moves",
             &format!("reset connections of {reason}"),
@@ -48,7 +48,7 @@ pub(super) fn render(report: &Report) -> String {
         });
         let usage: Vec<String> = usage.collect();
         let pool = format!("{}: {}", pool.name, usage.join("; "));
-        line(&mut text, if number == 0 { "Pools in use" } else { "" }, &pool);
+        append_line(&mut text, if number == 0 { "Pools in use" } else { "" }, &pool);
     }
     text.push_str(&services(&report.services));
     text.push_str(&sessions(report.bgp.as_ref()));
@@ -56,7 +56,7 @@ pub(super) fn render(report: &Report) -> String {
     text
 }
 
-fn line(text: &mut String, name: &str, value: &str) {
+fn append_line(text: &mut String, name: &str, value: &str) {
     // Writing to a String cannot fail.
     writeln!(text, "{name:<NAME_WIDTH$}{value}").unwrap_or_default();
 }
@@ -75,7 +75,7 @@ fn members(text: &mut String, report: &Report) {
     });
     let members: Vec<String> = members.collect();
     if !members.is_empty() {
-        line(text, "Members", &members.join(", "));
+        append_line(text, "Members", &members.join(", "));
     }
 }
 

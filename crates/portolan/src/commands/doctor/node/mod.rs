@@ -16,7 +16,7 @@ use super::source::Source;
 use super::text;
 use crate::error::{CommandError, FileError};
 use crate::flags::administrator::AdministratorFlags;
-use crate::flags::values::host_name;
+use crate::flags::values::hostname;
 use crate::node_observation::{Cluster, PLAN_KINDS, Request, clock_offset, observe};
 use crate::{output, runtime};
 
@@ -64,7 +64,7 @@ struct Objects {
 /// An error if a flag is invalid, the observation cannot be written, or the output cannot be encoded.
 pub(super) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let scope = flags.scope.parse()?;
-    let node_name = flags.node.clone().unwrap_or_else(host_name);
+    let node_name = flags.node.clone().unwrap_or_else(hostname);
     let mut objects = match read_objects(flags) {
         Ok(objects) => objects,
         Err(error) => {
@@ -84,13 +84,13 @@ pub(super) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
         }
     }
     objects.source.builder.add(serde_json::to_value(&observation)?);
-    let absent = text::absent(&objects.source);
+    let absent = text::unread_kinds(&objects.source);
     let world = objects.source.builder.build();
     let options = Options {
         node: Some(node_name.clone()),
     };
     let mut findings = examine(&world, &scope, &options);
-    findings.retain(|finding| concerns(finding, &node_name));
+    findings.retain(|finding| concerns_this_node(finding, &node_name));
     let subject = match &scope {
         Scope::All => format!("Node {node_name}"),
         Scope::Service { .. } => format!("Node {node_name}, {}", text::subject(&world, &scope)),
@@ -99,7 +99,7 @@ pub(super) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
 }
 
 /// Returns false for findings about other nodes.
-fn concerns(finding: &Finding, node_name: &str) -> bool {
+fn concerns_this_node(finding: &Finding, node_name: &str) -> bool {
     finding.object.kind != Kind::Node.name() || finding.object.name == node_name
 }
 

@@ -43,9 +43,9 @@ fn findings_about_other_nodes_are_left_out() {
             evidence: Vec::new(),
         }
     };
-    assert!(concerns(&finding("Node", "node-a"), "node-a"));
-    assert!(concerns(&finding("Service", "web"), "node-a"));
-    assert!(!concerns(&finding("Node", "node-b"), "node-a"));
+    assert!(concerns_this_node(&finding("Node", "node-a"), "node-a"));
+    assert!(concerns_this_node(&finding("Service", "web"), "node-a"));
+    assert!(!concerns_this_node(&finding("Node", "node-b"), "node-a"));
 }
 
 #[test]

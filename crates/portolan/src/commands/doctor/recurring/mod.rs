@@ -62,7 +62,7 @@ struct Settings {
 }
 
 /// Result of one examination.
-struct Examined {
+struct ExaminationResult {
     findings: Vec<Finding>,
     services: Vec<ServiceFindings>,
     /// Kinds that the user must not list.
@@ -151,12 +151,12 @@ async fn examine_all(client: &Client, settings: &Settings, examinations: &Mutex<
     }
 }
 
-async fn examine_once(client: &Client, options: &Options) -> Result<Examined, CommandError> {
+async fn examine_once(client: &Client, options: &Options) -> Result<ExaminationResult, CommandError> {
     let source = Source::from_api(client).await?;
     let options = options.clone();
     let examined = tokio::task::spawn_blocking(move || {
         let world = source.builder.build();
-        Examined {
+        ExaminationResult {
             findings: examine(&world, &Scope::All, &options),
             services: examine_services(&world, &options),
             forbidden: source.forbidden,

@@ -11,12 +11,12 @@ use telemetry::{MetricType, MetricsText};
 pub(super) struct Examinations {
     succeeded: u64,
     failed: u64,
-    latest: Option<Latest>,
+    latest: Option<LatestExamination>,
 }
 
 /// Latest examination that succeeded.
 #[derive(Debug)]
-struct Latest {
+struct LatestExamination {
     findings: BTreeMap<(Code, Severity), u64>,
     duration: Duration,
     unix_seconds: u64,
@@ -35,7 +35,7 @@ impl Examinations {
             *counts.entry((finding.code, finding.severity)).or_default() += 1;
         }
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.latest = Some(Latest {
+        self.latest = Some(LatestExamination {
             findings: counts,
             duration,
             unix_seconds: since_epoch.as_secs(),

@@ -45,7 +45,7 @@ pub(super) enum LiveError {
     #[error("--live sends from Pods and nodes: {0} is outside of the cluster")]
     Outside(String),
     /// The client runs elsewhere.
-    #[error("--live has to run on the host of the client: {client} is not here{}", on_node(.node))]
+    #[error("--live has to run on the host of the client: {client} is not here{}", node_suffix(.node))]
     Elsewhere {
         /// The client.
         client: String,
@@ -74,7 +74,7 @@ pub(super) enum LiveError {
     },
 }
 
-fn on_node(node: &str) -> String {
+fn node_suffix(node: &str) -> String {
     match node {
         "" => String::new(),
         node => format!(", its node is {node}"),

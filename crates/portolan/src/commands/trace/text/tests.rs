@@ -47,6 +47,6 @@ fn texts_of_objects_do_not_control_the_terminal() {
 #[test]
 fn long_lists_are_shortened() {
     let texts: Vec<String> = (0..5).map(|number| number.to_string()).collect();
-    assert_eq!(shortened(&texts, 5), "0, 1, 2, 3, 4");
-    assert_eq!(shortened(&texts, 2), "0, 1 and 3 more");
+    assert_eq!(list_first(&texts, 5), "0, 1, 2, 3, 4");
+    assert_eq!(list_first(&texts, 2), "0, 1 and 3 more");
 }

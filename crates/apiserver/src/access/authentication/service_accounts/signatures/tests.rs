@@ -11,7 +11,7 @@ fn digest(number: usize) -> Digest {
 fn insert(signatures: &Signatures, number: usize) {
     let claims = json!({"aud": [], "exp": 0, "iat": 0, "iss": "", "sub": "",
         "kubernetes.io": {"namespace": "a", "serviceaccount": {"name": "b", "uid": "c"}}});
-    let verified = Verified {
+    let verified = VerifiedToken {
         claims: serde_json::from_value(claims).unwrap(),
         identity: Arc::default(),
     };

@@ -14,7 +14,7 @@ use crate::node;
 
 /// State of two-tier forwarding.
 #[derive(Debug, Default)]
-pub(crate) struct Forwarding {
+pub(crate) struct TwoTierState {
     /// True after the first sync: the Services below are all of them.
     pub(crate) knows_services: bool,
     /// Services with two-tier forwarding.
@@ -41,7 +41,7 @@ pub(crate) struct Forwarding {
     pub(crate) excess: BTreeSet<PortKey>,
 }
 
-impl Forwarding {
+impl TwoTierState {
     /// Applies an event of a Node.
     pub(crate) fn apply_node(&mut self, event: Event<Node>) {
         match event {

@@ -40,7 +40,7 @@ const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 
 /// A node with its observation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Observed<'w> {
+pub(crate) struct ObservedNode<'w> {
     /// All objects.
     pub world: &'w World,
     /// Observation of the node.
@@ -72,9 +72,9 @@ impl RuleSets {
 }
 
 /// Returns the observed nodes.
-pub(crate) fn observed_nodes(world: &World) -> impl Iterator<Item = Observed<'_>> {
+pub(crate) fn observed_nodes(world: &World) -> impl Iterator<Item = ObservedNode<'_>> {
     let observations = world.observations().all().iter();
-    observations.map(|observation| Observed { world, observation })
+    observations.map(|observation| ObservedNode { world, observation })
 }
 
 /// Returns true if a node proxy serves the Service at a cluster IP.
@@ -82,7 +82,7 @@ pub(crate) fn is_served(service: Service<'_>) -> bool {
     !service.cluster_ips().is_empty() && service.label(PROXY_NAME_LABEL).is_none()
 }
 
-impl<'w> Observed<'w> {
+impl<'w> ObservedNode<'w> {
     /// Returns the name of the Node.
     pub(crate) fn name(self) -> &'w str {
         &self.observation.metadata.name

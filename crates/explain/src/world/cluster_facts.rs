@@ -27,20 +27,20 @@ const DNS_PORT: u16 = 53;
 
 /// Facts of a cluster.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct ClusterFacts {
     stated_ranges: Vec<IpNet>,
     assumed_ranges: Vec<IpNet>,
     domain: String,
     dns_servers: Vec<IpAddr>,
 }
 
-impl Facts {
+impl ClusterFacts {
     /// Returns the facts of a world.
     pub(crate) fn of(world: &World) -> Self {
         let arguments = arguments(world);
         let stated_ranges = stated_ranges(world, &arguments);
         let assumed_ranges = if stated_ranges.is_empty() {
-            world.networks.of_services_only()
+            world.networks.networks_of_services_only()
         } else {
             Vec::new()
         };
@@ -81,28 +81,28 @@ fn arguments(world: &World) -> Vec<&str> {
 
 fn stated_ranges(world: &World, arguments: &[&str]) -> Vec<IpNet> {
     let objects = world.all(Kind::ServiceCidr);
-    let of_objects = objects
+    let object_ranges = objects
         .flat_map(|range| range.list("/spec/cidrs"))
         .filter_map(Value::as_str);
-    let of_flags = arguments.iter().flat_map(|argument| {
+    let flag_ranges = arguments.iter().flat_map(|argument| {
         let values = RANGE_FLAGS.iter().filter_map(|flag| argument.strip_prefix(flag));
         values.flat_map(|value| value.split(','))
     });
     let subnet = kubeadm_setting(world, "serviceSubnet").unwrap_or_default();
-    let texts = of_objects.chain(of_flags).chain(subnet.split(','));
+    let texts = object_ranges.chain(flag_ranges).chain(subnet.split(','));
     texts
         .filter_map(|text| Some(parse_legacy_cidr(text.trim())?.net))
         .collect()
 }
 
 fn domain(world: &World, arguments: &[&str]) -> String {
-    let of_flags = arguments.iter().find_map(|argument| {
+    let flag_domain = arguments.iter().find_map(|argument| {
         let mut values = DOMAIN_FLAGS.iter().filter_map(|flag| argument.strip_prefix(flag));
         values.next().or_else(|| argument.strip_prefix(ISSUER_PREFIX))
     });
     let stated = kubeadm_setting(world, "dnsDomain")
         .or_else(|| zone(world))
-        .or(of_flags);
+        .or(flag_domain);
     let stated = stated.map(|domain| domain.trim().trim_end_matches(['.', '/']).to_owned());
     stated.unwrap_or_else(|| used_domain(world))
 }
