@@ -3,7 +3,6 @@
 //!
 //! Most benchmarks can measure another implementation, by its command line or kubeconfig.
 
-mod attacks;
 mod balancer;
 mod bgp;
 mod compare;
@@ -23,6 +22,7 @@ mod process;
 mod proxy;
 mod server;
 mod services;
+mod siege;
 mod standalone;
 mod takeover;
 mod traffic;
@@ -95,10 +95,10 @@ enum Benchmark {
     #[command(hide = true)]
     EdgeUnderTest(edge::UnderTestFlags),
     /// Attack `portolan up`: latency of requests, Lease renewals and endpoint changes, memory of the server
-    Attacks(attacks::Flags),
-    /// Run the attacker of `bench attacks`
+    Siege(siege::Flags),
+    /// Run the attacker of `bench siege`
     #[command(hide = true)]
-    Attacker(attacks::AttackerFlags),
+    SiegeAttacker(siege::AttackerFlags),
     /// Run a benchmark with two builds or sets of flags alternately and print the ratio of each figure
     Compare(compare::Flags),
     /// Replace kube-proxy, CoreDNS and endpoint controllers of a real cluster, and go back: failed requests
@@ -133,8 +133,8 @@ fn main() -> ExitCode {
         Benchmark::Rollout(flags) => standalone::rollout(&flags),
         Benchmark::Edge(flags) => edge::run(&flags),
         Benchmark::EdgeUnderTest(flags) => edge::under_test(&flags),
-        Benchmark::Attacks(flags) => attacks::run(&flags),
-        Benchmark::Attacker(flags) => attacks::attack(&flags),
+        Benchmark::Siege(flags) => siege::run(&flags),
+        Benchmark::SiegeAttacker(flags) => siege::attack(&flags),
         Benchmark::Compare(flags) => compare::run(&flags),
         Benchmark::Takeover(flags) => takeover::run(&flags),
         Benchmark::Doctor(flags) => doctor::run(&flags),

@@ -1,4 +1,4 @@
-//! The attacks of `bench attacks`, and the credentials that they need.
+//! The attacks of `bench siege`, and the credentials that they need.
 
 use clap::ValueEnum;
 

@@ -43,7 +43,7 @@ const CONFIG_MAP_BYTES: usize = 10_000;
 const UNRESPONSIVE_PROGRAM: &str =
     "import socket, time; s = socket.create_server(('', 8080), backlog=4096); time.sleep(1e6)";
 
-/// Flags of `bench attacks`.
+/// Flags of `bench siege`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Flags {
     /// Attack to run; all attacks by default
@@ -72,7 +72,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let mut is_success = true;
     for attack in Attack::value_variants() {
         let mut one = Command::new(std::env::current_exe()?);
-        one.arg("attacks")
+        one.arg("siege")
             .arg(format!("--attack={}", attack.name()))
             .arg(format!("--seconds={}", flags.seconds))
             .args(flags.up_flags.iter().map(|flag| format!("--up-flag={flag}")));
@@ -139,7 +139,7 @@ fn measure(
     let server = SocketAddr::new(node.plan.address.ipv4.into(), 6443);
     let mut command = Command::new(std::env::current_exe()?);
     command
-        .arg("attacker")
+        .arg("siege-attacker")
         .arg(format!("--attack={}", attack.name()))
         .arg(format!("--server={server}"))
         .arg(format!("--authority={}", authority.display()))
