@@ -242,7 +242,7 @@ fn change_locked_file(
     let owner = fs::metadata(&path)
         .ok()
         .map(|metadata| (metadata.uid(), metadata.gid()));
-    let changed = change_locked_file(read(&path)?.unwrap_or_default())?;
+    let changed = change(read(&path)?.unwrap_or_default())?;
     let text = serde_saphyr::to_string(&changed).map_err(|error| MergeError::Invalid {
         path: path.clone(),
         reason: error.to_string(),

@@ -47,6 +47,7 @@ pub(crate) fn context(directory: &Path) -> Arc<Context> {
         },
         probe_tls: Arc::new(trust::client_config_without_verification().unwrap()),
         images: None,
+        status_pace: Arc::default(),
     })
 }
 

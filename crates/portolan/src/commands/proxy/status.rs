@@ -114,11 +114,7 @@ fn add_state(lines: &mut Lines, status: &Value) {
 
 fn add_counts(lines: &mut Lines, status: &Value) {
     let plain = |name: &str| plain_text(status, name);
-    let syncs = format!(
-        "{}, of which {} failed",
-        plain("syncs"),
-        plain_text("failedSyncs")
-    );
+    let syncs = format!("{}, of which {} failed", plain("syncs"), plain("failedSyncs"));
     lines.add("Syncs", &syncs);
     let changes = format!(
         "{} of Services, {} of endpoints",
