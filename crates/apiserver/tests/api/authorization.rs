@@ -382,3 +382,50 @@ async fn field_selectors_do_not_name_the_object_to_create() {
     let (code, _) = status(&api, "ann", Method::POST, path, &other).await;
     assert_eq!(code, 403);
 }
+
+#[tokio::test]
+async fn node_rewrites_a_bounded_number_of_bytes_and_renews_its_lease() {
+    const NODE_BYTES: usize = 200_000;
+    let api = Api::start().await;
+    let node = |content_type| {
+        [
+            ("impersonate-user", "system:node:n1"),
+            ("impersonate-group", "system:nodes"),
+            ("content-type", content_type),
+        ]
+    };
+    let created = [
+        (
+            "/api/v1/nodes",
+            json!({"metadata": {"name": "n1", "annotations": {"a": "x".repeat(NODE_BYTES)}}}),
+        ),
+        (
+            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
+            json!({"metadata": {"name": "n1"}}),
+        ),
+    ];
+    for (path, object) in created {
+        let response = api
+            .send(Method::POST, path, &node("application/json"), object.to_string())
+            .await;
+        assert_eq!(response.code.as_u16(), 201, "{path}");
+    }
+    let patch = async |path: &str, body: Value| {
+        let headers = node("application/merge-patch+json");
+        let response = api.send(Method::PATCH, path, &headers, body.to_string()).await;
+        response.code.as_u16()
+    };
+    let mut refused = false;
+    // A hundred changes have more bytes than the burst. The rate permits some more.
+    for number in 0..1_000 {
+        let change = json!({"metadata": {"annotations": {"number": number.to_string()}}});
+        refused = patch("/api/v1/nodes/n1", change).await == 429;
+        if refused {
+            break;
+        }
+    }
+    assert!(refused);
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n1";
+    let renewal = json!({"spec": {"leaseDurationSeconds": 40}});
+    assert_eq!(patch(lease, renewal).await, 200);
+}
