@@ -67,7 +67,7 @@ pub enum ManifestError {
     LayerMediaType {
         /// Digest of the layer.
         digest: Digest,
-        /// Its media type.
+        /// Media type of the layer.
         media_type: String,
     },
     /// There are more layers than [`LAYERS_MAX`].
@@ -78,7 +78,7 @@ pub enum ManifestError {
     LayerBytes {
         /// Digest of the layer.
         digest: Digest,
-        /// Its bytes.
+        /// Size of the layer.
         bytes: u64,
     },
     /// The layers are too long together.
