@@ -141,10 +141,10 @@ struct AnyDocument {
     manifests: Option<Vec<Descriptor>>,
 }
 
-/// Checks that content is a manifest or index that the store accepts, as a fuzz target needs it.
+/// Checks that content is a manifest or index that the store accepts. A fuzz target uses this check.
 ///
 /// # Errors
-/// The reason why it is neither.
+/// The reason why the store does not accept the content.
 pub fn check_manifest(content: &[u8], platform: &Platform) -> Result<(), ManifestError> {
     match Document::parse(content)? {
         Document::Manifest(_) => Ok(()),
