@@ -1,10 +1,10 @@
-//! Counts of limits that several components have.
+//! Counting of clients and namespaces against limits. Several components use it.
 //!
-//! - [`client_network`]: network by which the limits of one client count, at the API server, the edge, userspace mode, DNS,
-//!   and the servers of metrics
-//! - [`Shares`]: permits or bytes of which each namespace has a share, at the agent and in userspace mode, or each client, in
-//!   DNS
-//! - [`SharedValues`]: values of namespaces, such as their limits at the edge
+//! - [`client_network`]: the network that counts as one client. The API server, the edge, userspace mode, DNS and the
+//!   servers of metrics use it.
+//! - [`Shares`]: a limit of permits or bytes that holders share. The holders are namespaces in the agent and in
+//!   userspace mode, and clients in DNS.
+//! - [`SharedValues`]: one value for each key, such as the limits of a namespace at the edge.
 
 mod shared_values;
 mod shares;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 #[cfg(test)]
 mod tests;
 
-/// Number of keys below which those without users stay.
+/// Number of keys from which keys without users are removed.
 const REMOVAL_MIN: usize = 64;
 
-/// Values that all users of a key share. A value ends with its last user.
+/// One value for each key, which all users of the key share. The last user drops the value.
 #[derive(Debug)]
 pub struct SharedValues<V>(Mutex<Values<V>>);
 

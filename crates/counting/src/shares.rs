@@ -1,4 +1,4 @@
-//! Units with a limit in total, such as permits or bytes, of which each holder has a share.
+//! Shares of a limit. The units of the limit are, for example, permits or bytes.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[cfg(test)]
 mod tests;
 
-/// Units of all holders. A holder may have as many as are free, or a part of them. With all of them, one holder gets half
-/// of the units, and two get a third each. With a third of them, one gets a quarter, and two get a fifth each.
+/// A limit of the units of all holders together. The units of one holder are at most the free units, divided by
+/// `free_divisor`. With the divisor 1, a single holder gets half of the units, and two holders get a third each. With the
+/// divisor 3, a single holder gets a quarter, and two holders get a fifth each.
 #[derive(Debug)]
 pub struct Shares<H> {
     total_max: usize,
@@ -17,7 +18,7 @@ pub struct Shares<H> {
     held: Mutex<Held<H>>,
 }
 
-/// Number of units that all holders have, and each holder with any.
+/// Units in use: in total, and by holder. Holders without units are absent.
 #[derive(Debug)]
 struct Held<H> {
     total: usize,
@@ -32,7 +33,7 @@ pub struct Share<H: Eq + Hash> {
     units: usize,
 }
 
-/// Permits of all namespaces. "" is for what belongs to the node.
+/// Permits of all namespaces. The holder "" is the node itself.
 pub type NamespaceShares = Shares<String>;
 /// Permit of a namespace, until this is dropped.
 pub type NamespaceShare = Share<String>;

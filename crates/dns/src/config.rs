@@ -163,7 +163,7 @@ pub struct SnapshotSettings {
 pub enum Upstreams {
     /// Resolvers of a file in the format of `/etc/resolv.conf`.
     ResolvConf(PathBuf),
-    /// These resolvers. Without resolvers, queries for names outside of the cluster are refused.
+    /// The given resolvers. Without resolvers, queries for names outside of the cluster are refused.
     Addresses(Vec<SocketAddr>),
 }
 

@@ -212,8 +212,8 @@ pub struct Certificate {
     pub chain_pem: Vec<u8>,
     /// Private key in PEM.
     pub key_pem: Vec<u8>,
-    /// The certificate as TLS uses it, or its defect, as soon as it is known. All ports share it: a certificate can be
-    /// large, and the one of a Service is that of each of its ports.
+    /// The certificate as TLS uses it, or its defect. The first use sets the value. All ports of a Service have the same
+    /// certificate, and share the value: a certificate can be large.
     pub(crate) loaded: OnceLock<Result<Arc<LoadedCertificate>, Arc<str>>>,
 }
 

@@ -12,7 +12,8 @@ use crate::world::World;
 
 /// Maximum number of findings of one rule about a Service, unless the user names the Service. Each port can have one.
 const FINDINGS_OF_RULE_MAX: usize = 16;
-/// Maximum number of bytes of a message or an observation of such a finding. Both can quote lists of objects.
+/// Maximum number of bytes of a message or an observation of a finding, unless the user names the Service. Both can
+/// quote lists of objects.
 const TEXT_BYTES_MAX: usize = 1_024;
 
 /// Services to examine.

@@ -67,7 +67,7 @@ pub enum ManifestError {
     LayerMediaType {
         /// Digest of the layer.
         digest: Digest,
-        /// Its media type.
+        /// Media type of the layer.
         media_type: String,
     },
     /// There are more layers than [`LAYERS_MAX`].
@@ -78,7 +78,7 @@ pub enum ManifestError {
     LayerBytes {
         /// Digest of the layer.
         digest: Digest,
-        /// Its bytes.
+        /// Size of the layer.
         bytes: u64,
     },
     /// The layers are too long together.
@@ -141,10 +141,10 @@ struct AnyDocument {
     manifests: Option<Vec<Descriptor>>,
 }
 
-/// Checks that content is a manifest or index that the store accepts, as a fuzz target needs it.
+/// Checks that content is a manifest or index that the store accepts. A fuzz target uses this check.
 ///
 /// # Errors
-/// The reason why it is neither.
+/// The reason why the store does not accept the content.
 pub fn check_manifest(content: &[u8], platform: &Platform) -> Result<(), ManifestError> {
     match Document::parse(content)? {
         Document::Manifest(_) => Ok(()),

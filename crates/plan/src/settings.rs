@@ -150,7 +150,7 @@ pub struct NodeFacts {
     pub zone: Option<String>,
     /// IPs (KPR-03). If a source range contains one of them, it admits the load balancer IP (EPT-19).
     pub ips: Vec<IpAddr>,
-    /// All internal and external IPs of the Node, and its bind address. Port ranges take no port of them.
+    /// All internal and external IPs of the Node, and its bind address. Port ranges are not served at these addresses.
     pub addresses: Vec<IpAddr>,
 }
 

@@ -78,7 +78,7 @@ pub(crate) async fn read<T: DeserializeOwned>(
     reports
 }
 
-/// Reads a report, again and again while the server or the agent is busy. The caller sets the timeout.
+/// Reads a report. Retries while the server or the agent is busy. The caller sets the timeout.
 async fn read_one<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, ClientError> {
     loop {
         match client.get::<T>(path).await {

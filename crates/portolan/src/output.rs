@@ -14,7 +14,7 @@ pub(crate) fn print(text: &str) {
     print_while_open(text);
 }
 
-/// Prints a result. Returns false if standard output is closed, so that a command that prints again and again ends.
+/// Prints a result. Returns false if standard output is closed, so that a command that prints repeatedly ends.
 pub(crate) fn print_while_open(text: &str) -> bool {
     match write(text) {
         Ok(()) => true,

@@ -126,7 +126,7 @@ impl Config {
 /// Detection of Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodSelection {
-    /// This detection.
+    /// By the given detection.
     Given(PodDetection),
     /// By the Node's Pod CIDRs: `NodeCIDR`.
     NodeCidrs,

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 #[cfg(test)]
 mod tests;
 
-/// Bytes of large objects that the work on one key rewrites in a second, and the work on all keys of one tenant. The API
-/// server permits users as much in a namespace.
+/// Bytes of large objects that the work on one key may rewrite in a second. The work on all keys of one tenant has the
+/// same limit. The API server permits users the same rate in a namespace.
 const BYTES_PER_SECOND: u64 = 256 << 10;
 /// Bytes of large objects of one tenant that are rewritten without pauses of their keys: a few changes of the Endpoints of a
 /// large Service reach clients at once.

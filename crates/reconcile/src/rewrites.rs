@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::future::Future;
 
-/// Size from which an object counts. Usual workloads are smaller, and so are slices of 100 endpoints.
+/// Size from which an object counts. Usual workloads and slices of 100 endpoints are smaller.
 const LARGE_BYTES: usize = 64 << 10;
 
 tokio::task_local! {

@@ -51,7 +51,7 @@ mod tests;
 pub const CONNECTIONS_MAX: usize = 128;
 /// Time for the header of a request to arrive; also the limit for an idle connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Lifetime of a connection, so that slow readers do not hold a permit for ever.
+/// Lifetime of a connection, so that slow readers do not hold a permit forever.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Pause after a failed accept. The usual cause, too many open files, does not go away by retrying at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -89,8 +89,8 @@ impl ImageAccess {
         self.write(&entries);
     }
 
-    /// Records the end of a pull; `pulled` is `None` if it failed. Entries of digests that are not among `present` end,
-    /// because the store has removed their images. `None` keeps all entries.
+    /// Records the end of a pull; `pulled` is `None` if it failed. Removes the entries of digests that are not in `present`:
+    /// the store has removed their images. If `present` is `None`, all entries stay.
     pub(crate) fn finish(
         &self,
         namespace: &str,

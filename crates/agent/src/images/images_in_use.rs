@@ -106,7 +106,7 @@ impl ImagesInUse {
         held.values().cloned().collect()
     }
 
-    /// Removes unused images while the disk is full, as long as it is polled.
+    /// Removes unused images whenever the disk is full. Never completes.
     pub(crate) async fn collect_garbage(&self) {
         loop {
             tokio::time::sleep(DISK_CHECK_INTERVAL).await;

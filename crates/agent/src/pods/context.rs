@@ -107,7 +107,7 @@ impl Context {
         }
     }
 
-    /// Lets the store remove the images of a Pod, in which nothing runs any more.
+    /// Releases the images of a Pod without running containers, so that the store may remove them.
     pub(crate) async fn release_images(&self, uid: &str) {
         let Some(images) = &self.images else { return };
         let (in_use, uid) = (Arc::clone(&images.in_use), uid.to_owned());

@@ -14,7 +14,7 @@ mod tests;
 
 /// Size from which a Pod is large.
 const LARGE_BYTES: usize = 64 << 10;
-/// Bytes of large Pods of a namespace that the agent rewrites in a second. The API server permits users as much.
+/// Bytes of large Pods of a namespace that the agent rewrites in a second. The API server permits users the same rate.
 const BYTES_PER_SECOND: u64 = 256 << 10;
 /// Bytes of large Pods of a namespace that the agent rewrites at once. A hundred Pods of 80 KiB that start together do not
 /// wait.

@@ -60,7 +60,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes output of a stream. The beginning of a line waits for its end, or until it has the length of an entry.
+    /// Writes output of a stream. An incomplete line waits for its end, or until it has the length of an entry.
     pub(super) fn append(&mut self, stream: OutputStream, bytes: &[u8]) {
         let mut line = self.incomplete.remove(&stream).unwrap_or_default();
         for mut part in bytes.split_inclusive(|byte| *byte == b'\n') {

@@ -48,7 +48,8 @@ use crate::settings::ServerSettings;
 const CONNECTIONS_MAX: usize = 512;
 /// Maximum number of concurrent connections that are not authenticated yet, or whose client is not an API server.
 const UNAUTHENTICATED_MAX: usize = 128;
-/// The same for one client address: more than an API server opens at once, too few to exhaust the others.
+/// Maximum number of these connections of one client address: more than an API server opens at once, and too few to
+/// exhaust [`UNAUTHENTICATED_MAX`].
 const UNAUTHENTICATED_PER_ADDRESS_MAX: usize = 32;
 /// Timeout of the TLS handshake and of a request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);

@@ -14,8 +14,8 @@ use crate::NodeName;
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of addresses of Pods with egress, which bounds the tables. The first ones by Service have it, the
-/// same ones on all nodes. The node of a further Pod drops its packets, and the Service is reported.
+/// Maximum number of addresses of Pods with egress, which bounds the tables. All nodes select the same addresses, the
+/// first ones by Service. The node of a further Pod drops its packets, and the Service is reported.
 pub(crate) const PODS_MAX: usize = 65_536;
 /// Maximum number of addresses of Pods beyond [`PODS_MAX`] whose packets their node drops: more than a node has. Egress
 /// does not apply to further ones, and their Service is reported.
@@ -50,7 +50,8 @@ pub(crate) enum EgressFault {
     NoPodRange(IpAddr),
     /// There are more than [`PODS_MAX`] addresses of Pods: packets of further ones are dropped.
     TooManyPods,
-    /// This node has more than [`EXCESS_MAX`] of the further ones: egress does not apply to the rest.
+    /// This node has more than [`EXCESS_MAX`] addresses of Pods beyond [`PODS_MAX`]. Egress does not apply to the rest of
+    /// these addresses.
     TooManyPodsOfNode,
     /// The node of a Pod has no announcer in the member list, so nothing may apply egress there.
     NoAnnouncer(NodeName),

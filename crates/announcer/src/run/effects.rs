@@ -89,7 +89,7 @@ impl Announcer {
             .announce(address, &self.caches.desired.links(address));
     }
 
-    /// Replies if this node owns the address at this very moment: the process may have been frozen since the request.
+    /// Replies if this node owns the address now. The process may have been frozen since the request.
     pub(super) fn reply(&mut self, link: u32, request: &ResolutionRequest) {
         self.metrics.count_message(request.target(), Message::Request);
         if !self.may_answer(request.target()) {
@@ -105,7 +105,7 @@ impl Announcer {
         }
     }
 
-    /// Returns true if this node owns the address at this very moment, and its edge serves it if necessary.
+    /// Returns true if this node owns the address now, and its edge serves the address if necessary.
     pub(super) fn may_answer(&self, address: IpAddr) -> bool {
         let is_ready = !self.caches.desired.needs_edge(address) || self.served.contain(address);
         is_ready && !self.conntrack.is_awaited(address) && self.election.may_answer(since_boot(), address)

@@ -61,7 +61,7 @@ impl RequestInfo {
         }
     }
 
-    /// Returns the name of the verb, "" if the method is none.
+    /// Returns the name of the verb, or "" if the method has no verb.
     pub(crate) fn verb_name(&self) -> &'static str {
         self.verb.map_or("", Verb::name)
     }

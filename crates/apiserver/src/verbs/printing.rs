@@ -54,10 +54,10 @@ pub(crate) fn ensure_list(kind: &Kind, form: Form) -> Result<(), Failure> {
     )))
 }
 
-/// Rejects the metadata of a list as the form of one object.
+/// Checks that a form is a form of single objects.
 ///
 /// # Errors
-/// 406 if the form is not one of objects.
+/// 406 for `PartialObjectMetadataList`, which is a form of lists.
 pub(crate) fn ensure_object(kind: &Kind, form: Form) -> Result<(), Failure> {
     if form.representation == Representation::MetadataList {
         Err(no_list(kind))

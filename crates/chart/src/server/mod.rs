@@ -50,7 +50,7 @@ const CONNECTIONS_MAX: usize = 128;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum time in which a reader receives nothing of a response. The browser resumes a stream.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum age of a connection, so that a slow reader does not hold one for ever. The browser resumes a stream.
+/// Maximum age of a connection, so that a slow reader does not hold one forever. The browser resumes a stream.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// Maximum size of the headers of a request in bytes. Other programs of the host set cookies, too.
 const HEADER_BYTES_MAX: usize = 32 << 10;

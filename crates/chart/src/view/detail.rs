@@ -1,4 +1,4 @@
-//! Everything about one Service.
+//! Details of one Service: labels, policies, endpoints, clients and findings.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Times in little memory.
+//! A time of the API that takes eight bytes, also in an `Option`.
 
 use std::num::NonZeroI64;
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// A time in whole microseconds, the finest unit of the API. An optional one takes eight bytes.
+/// A time in whole microseconds, the finest unit of the API. `Option<Time>` takes eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(
     /// Microseconds since the epoch; one more from the epoch on, so that the number is never zero.

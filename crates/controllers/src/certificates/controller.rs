@@ -78,7 +78,8 @@ impl Reconciler for CertificateController {
     type Output = JobOutput;
     /// Maximum number of concurrent jobs: upstream's number of workers.
     const CONCURRENT_JOBS_MAX: usize = 5;
-    /// A request for an address that its Node does not report is decided again and again.
+    /// Maximum number of concurrent jobs of one sender. A request for an address that its Node does not report is decided
+    /// repeatedly.
     const TENANT_JOBS_MAX: usize = 3;
 
     fn tenant(key: &RequestKey) -> &str {

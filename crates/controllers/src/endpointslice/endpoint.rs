@@ -53,7 +53,7 @@ pub(crate) const RESOLVED_PORTS_MAX: usize = 200_000;
 /// The ports of a Service are then resolved once for all of them.
 pub(crate) fn port_list(pod: &PodFacts, has_named_targets: bool) -> usize {
     if has_named_targets {
-        // Equal lists are shared (`Interner`). An address that is used again would need a list that nobody holds.
+        // Equal lists have one allocation (`Interner`). Pods hold it, so its address is not used for another list.
         Arc::as_ptr(&pod.ports).cast::<()>().addr()
     } else {
         0

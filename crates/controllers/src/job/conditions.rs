@@ -109,7 +109,7 @@ pub(super) fn finished_at(job: &Job) -> Option<Timestamp> {
     text(last, "lastTransitionTime").parse().ok()
 }
 
-/// Adds the condition of an end to `conditions`; `is_final` if no Pod runs any more.
+/// Adds the conditions of the end of a Job to `conditions`. `is_final` states that no Pod of the Job runs.
 pub(super) fn record_end(conditions: &mut Vec<Value>, end: &End, is_final: bool, now: Timestamp) {
     let kinds = [Some(end.interim_kind()), is_final.then_some(end.kind())];
     for kind in kinds.into_iter().flatten() {

@@ -31,11 +31,12 @@ pub struct Settings {
     pub monitor_period: Duration,
     /// Time without heartbeats until a Node becomes Unknown (`--node-monitor-grace-period`).
     pub monitor_grace_period: Duration,
-    /// The same for a Node that never reported its status or has no Lease (`--node-startup-grace-period`).
+    /// Time until a Node becomes Unknown that never reported its status or has no Lease
+    /// (`--node-startup-grace-period`).
     pub startup_grace_period: Duration,
     /// Nodes per second that get the eviction taint in a zone (`--node-eviction-rate`).
     pub eviction_rate_per_second: f64,
-    /// The same in a large unhealthy zone (`--secondary-node-eviction-rate`).
+    /// Nodes per second that get the eviction taint in a large unhealthy zone (`--secondary-node-eviction-rate`).
     pub secondary_eviction_rate_per_second: f64,
     /// Fraction of Nodes that are not ready from which a zone is unhealthy (`--unhealthy-zone-threshold`).
     pub unhealthy_zone_threshold: f64,

@@ -178,8 +178,8 @@ impl Programs {
     }
 }
 
-/// Detects the variant that this node uses. It has a chain of the kubelet or of an earlier proxy, or else more rules
-/// than the other one. Returns `None` for the default programs if only one variant exists, or if there are no rules.
+/// Detects the variant that this node uses: the one with a chain of the kubelet or of an earlier proxy, or else the one
+/// with more rules. Returns `None`, for the default programs, if only one variant exists or no variant has rules.
 pub(super) fn detect() -> Option<Variant> {
     let rules = |variant| {
         let text =

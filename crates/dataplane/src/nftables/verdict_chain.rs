@@ -19,7 +19,7 @@ pub(super) enum KeyLookup {
     Address,
     /// A map leads from the destination port to the key.
     NodePort,
-    /// A map leads from the port range of the destination to the key. The port of the client stays.
+    /// A map leads from the port range of the destination to the key. The destination port of the packet stays.
     Range,
     /// None: echo requests get no endpoint.
     Ping,

@@ -193,7 +193,7 @@ impl TwoTier {
         Ok((local, excess))
     }
 
-    /// Closes the links before they exist: the table refers to them, so it follows.
+    /// Writes the closed table if the links do not exist yet. The full table refers to the links, so it follows them.
     fn close_without_links(&mut self) -> Result<(), TwoTierError> {
         if self.connection.link(&links::hop_name(1).parse()?)?.is_some() {
             return Ok(());

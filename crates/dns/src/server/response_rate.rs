@@ -63,7 +63,7 @@ impl RateLimit {
             return Decision::Send;
         };
         let mut has_token = false;
-        // Two workers can update the bucket at the same time and count one response less; neither waits for the other.
+        // No worker waits for another. Two workers that update the bucket at the same time count one response.
         let old = bucket.load(Ordering::Relaxed);
         let (then, tokens) = ((old >> 32) as u32, old & u64::from(u32::MAX));
         let earned = u64::from(now_milliseconds.wrapping_sub(then)) * self.per_second;

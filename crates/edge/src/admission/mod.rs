@@ -62,7 +62,7 @@ impl ProcessConnections {
 pub(crate) struct ServiceLoad {
     /// Number that no other Service of this process has.
     number: u64,
-    /// The same for its requests.
+    /// Number for requests that no other Service of this process has.
     number_of_requests: u64,
     namespace: NamespaceLoad,
     open: AtomicU32,

@@ -40,9 +40,10 @@ impl Rank {
 
     /// Returns the rank of a candidate; `None` if the candidate accepts no connections.
     ///
-    /// Candidates that are ready, healthy and not ejected come first, near ones before others. Terminating candidates
-    /// that still serve (KEP-1669) follow, then ejected candidates, and at last unhealthy candidates. If a health check
-    /// fails for all backends, an unsuitable check is more likely than a failure of all backends.
+    /// Candidates that are ready, healthy and not ejected come first. Terminating candidates that still serve (KEP-1669)
+    /// follow, then ejected candidates, and at last unhealthy candidates: if a health check fails for all backends, an
+    /// unsuitable check is more likely than a failure of all backends. Of equal candidates, those in the preferred zone
+    /// precede the others.
     pub(super) fn of(condition: Condition) -> Option<Self> {
         let Condition {
             is_ready,
@@ -62,7 +63,7 @@ impl Rank {
         Some(Self(level * 2 + u8::from(!is_in_preferred_zone)))
     }
 
-    /// Returns true for a candidate that is ready, healthy and not ejected, near or far.
+    /// Returns true for a candidate of any zone that is ready, healthy and not ejected.
     pub(super) fn is_usable(self) -> bool {
         self < Self::FALLBACK
     }

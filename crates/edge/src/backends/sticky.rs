@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Maximum number of clients of a port. Further clients have no affinity until others expire. A client that connects
 /// from many addresses therefore cannot exhaust the memory of this node.
 const CLIENTS_MAX: usize = 65_536;
-/// Interval between removals from a full table, which cost as much as thousands of look-ups.
+/// Interval between removals from a full table. A removal costs as much as thousands of look-ups.
 const REMOVAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Backends of clients.

@@ -85,8 +85,8 @@ pub(crate) struct Http2 {
 }
 
 impl Pool {
-    /// Takes a pooled connection; with `is_http1`, none of HTTP/2. With `is_careful`, checks once more that the backend
-    /// has not closed the connection. Requests that cannot be sent again need this check.
+    /// Takes a pooled connection. `is_http1` excludes connections of HTTP/2. With `is_careful`, the pool checks once more
+    /// that the backend has not closed the connection. Requests that cannot be sent again need this check.
     pub(crate) async fn take(&self, is_http1: bool, is_careful: bool) -> Option<RequestSender> {
         if !is_http1 && let Some(shared) = self.state().share() {
             return Some(RequestSender::Http2(shared));
@@ -229,7 +229,7 @@ impl PoolState {
     }
 }
 
-/// Closes connections that are idle for too long, until none is idle.
+/// Closes connections whose idle timeout has expired. Returns when no connection is idle.
 async fn close_idle_connections(pool: Weak<Mutex<PoolState>>) {
     loop {
         tokio::time::sleep(IDLE_TIMEOUT / 2).await;

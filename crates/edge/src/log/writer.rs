@@ -146,7 +146,8 @@ impl Writer {
         }
     }
 
-    /// Reserves space for a file. Returns false, and counts its lines, if there is none. Logs only changes.
+    /// Reserves space for a file. Without space, counts its lines as unwritten and returns false. Only a change of the
+    /// result is logged.
     async fn reserve(&self, name: &Path, batch: &Batch) -> bool {
         let Some(quota) = &self.quota else { return true };
         let bytes = u64::try_from(batch.text.len()).unwrap_or(u64::MAX);

@@ -83,7 +83,7 @@ impl Port {
         self.drain.subscribe()
     }
 
-    /// Request to the connections to end; see [`Port::drain`].
+    /// Requests that the connections end as soon as they can; see [`Port::drain`].
     pub(crate) fn start_draining(&self) {
         self.drain.send_replace(true);
     }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-/// Bytes of one read. A direction whose reader is slow keeps at most as much until it is written.
+/// Bytes of one read. A direction whose receiver is slow holds at most this number of bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
 thread_local! {

@@ -24,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 pub(super) const CODE: Code = Code(28);
-/// Restarts of a Pod that fails again and again, at least.
+/// Minimum number of restarts of a Pod that fails repeatedly.
 const RESTARTS_MIN: i64 = 10;
 const FIELD: &str = "spec.sessionAffinity";
 /// Annotations that let an Ingress controller use the cluster IP instead of the endpoints.

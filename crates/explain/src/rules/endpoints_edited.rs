@@ -84,7 +84,7 @@ fn wrong_slice_port(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// Returns a port of the Service whose listed number no selected Pod gives to it.
+/// Returns a port of the Service, and its listed number, if the port of no selected Pod has this number.
 fn other_number<'w>(subject: &Subject<'w>, ports: &[(&str, &str, Option<u16>)]) -> Option<(Port<'w>, u16)> {
     if subject.is_rolling() || subject.active().next().is_none() {
         return None;

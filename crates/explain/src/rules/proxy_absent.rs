@@ -282,8 +282,8 @@ fn runs_in_pods(world: &World) -> bool {
     pods.any(|pod| PROXY_PODS.iter().any(|beginning| pod.name.starts_with(beginning)))
 }
 
-/// Reports that the proxy uses the name of another Node, or of none. If the observation itself has a name of no Node,
-/// the name of the proxy may be right.
+/// Reports that the proxy uses the name of another Node, or a name that no Node has. If no Node has the name of the
+/// observation, the name of the proxy may be right.
 fn wrong_name(node: ObservedNode<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
     let name = node.name();
     let used = proxy.node_name.as_deref().filter(|used| *used != name)?;

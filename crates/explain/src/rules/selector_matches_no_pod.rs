@@ -22,14 +22,16 @@ pub(super) const RULE: Rule = Rule {
 
 pub(super) const CODE: Code = Code(2);
 const FIELD: &str = "spec.selector";
-/// Namespace and components of control planes, which managed clusters and some distributions do not run as Pods. Charts for
-/// monitoring create headless Services for them in any cluster.
+/// Namespace of the components of control planes. Charts for monitoring create headless Services for these components
+/// in any cluster. Managed clusters and some distributions do not run them as Pods.
 pub(super) const SYSTEM_NAMESPACE: &str = "kube-system";
-/// End of the keys of labels with the role of an instance, and values of the roles that single instances lack.
+/// End of the keys of labels with the role of an instance.
 const ROLE: &str = "role";
+/// Values of such labels for roles that an application with one instance does not have.
 const REPLICAS: [&str; 5] = ["replica", "standby", "slave", "secondary", "follower"];
-/// Ends of the names of the two Services that Flagger creates for an application.
+/// End of the name of the canary Service that Flagger creates for an application.
 const CANARY: &str = "-canary";
+/// End of the name of the primary Service that Flagger creates for an application.
 const PRIMARY: &str = "-primary";
 /// Namespace and name of the Service of the DNS servers.
 const DNS_SERVICE: (&str, &str) = (SYSTEM_NAMESPACE, "kube-dns");

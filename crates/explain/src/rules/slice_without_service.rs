@@ -101,7 +101,7 @@ fn is_detached(world: &World, slice: EndpointSlice<'_>) -> bool {
     slice.is_from_other_writer() && !is_attached(world, slice) && !slice.is_terminating()
 }
 
-/// Returns true for such a slice with the label of the endpoint controller. The label is a copy, or the Service was
+/// Returns true for a detached slice with the label of the endpoint controller. The label is a copy, or the Service was
 /// deleted a moment ago.
 fn is_detached_copy(world: &World, slice: EndpointSlice<'_>) -> bool {
     slice.is_from_selector() && !is_attached(world, slice) && !slice.is_terminating()

@@ -9,7 +9,7 @@ use crate::world::World;
 
 /// Dots from which a name is tried without search domains first: default of resolvers.
 const NDOTS_DEFAULT: usize = 1;
-/// The same in Pods with cluster DNS (KDN-01).
+/// Dots from which a name is tried without search domains first, in Pods with cluster DNS (KDN-01).
 const NDOTS_CLUSTER_FIRST: usize = 5;
 /// Limit of resolvers for `ndots`.
 const NDOTS_MAX: usize = 15;

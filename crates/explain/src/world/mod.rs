@@ -110,8 +110,8 @@ impl World {
         world
     }
 
-    /// Finds the Services of references by address: those with the address, and at an address of a node those with the
-    /// node port.
+    /// Finds the Services to which references by address lead. These Services have the address. At an address of a node,
+    /// Services with the node port count, too.
     fn resolve_addresses(&mut self) {
         let mut found = Vec::new();
         for (index, (_, reference)) in self.references.iter().enumerate() {

@@ -237,7 +237,7 @@ fn remove_to_depth(parent: &OwnedFd, name: &[u8], depth: usize) -> Result<(), Ro
     Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
 }
 
-/// Returns `true` if the status is the one of a directory.
+/// Returns `true` for the status of a directory.
 pub(super) fn is_directory(status: &Stat) -> bool {
     FileType::from_raw_mode(status.st_mode) == FileType::Directory
 }

@@ -88,7 +88,7 @@ pub(super) fn create(parent: impl AsFd, name: &[u8]) -> Result<(), Errno> {
     rustix::fs::mknodat(parent, name, FileType::CharacterDevice, Mode::empty(), 0)
 }
 
-/// Returns `true` if the status is the one of a whiteout.
+/// Returns `true` for the status of a whiteout.
 pub(super) fn is_whiteout(status: &rustix::fs::Stat) -> bool {
     FileType::from_raw_mode(status.st_mode) == FileType::CharacterDevice && status.st_rdev == 0
 }

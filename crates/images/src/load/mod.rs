@@ -91,7 +91,7 @@ pub enum LoadError {
     /// The store fails.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Other processes remove the layers of the image again and again.
+    /// Other processes remove the layers of the image repeatedly.
     #[error("other processes removed layers of {0} meanwhile; load it again")]
     Removed(Box<Reference>),
 }

@@ -107,7 +107,7 @@ pub enum PullError {
     /// No host is configured for this request.
     #[error("no host of hosts.toml has the capability {0:?}")]
     NoHost(&'static str),
-    /// Other processes remove the layers of the image again and again.
+    /// Other processes remove the layers of the image repeatedly.
     #[error("other processes removed layers of the image meanwhile; pull it again")]
     Removed,
     /// A thread of this process failed.

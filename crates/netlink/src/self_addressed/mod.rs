@@ -191,7 +191,7 @@ fn open_receiver(link: LinkIndex, address: IpAddr, port: u16) -> io::Result<Owne
     Ok(receiver)
 }
 
-/// Opens a socket that has the port in a VRF and receives nothing. Several sockets may have it.
+/// Opens a socket that has the port in a VRF and receives nothing. Several sockets may have the port.
 fn hold_port(vrf: Option<&str>, address: IpAddr, port: u16) -> io::Result<OwnedFd> {
     let holder = open(libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP)?;
     filter::attach(holder.as_fd(), &[step(libc::BPF_RET | libc::BPF_K, 0, 0, 0)])?;

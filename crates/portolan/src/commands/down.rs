@@ -73,8 +73,8 @@ enum DownError {
 ///
 /// # Errors
 ///
-/// An error if portolan runs or the directory is none of portolan and `--force` is not given, or if something cannot
-/// be removed.
+/// An error if something cannot be removed. Without `--force`, also an error if Portolan runs, or if the directory is not
+/// a data directory of Portolan.
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     if flags.purge && flags.data_dir.exists() {
         check_data_directory(&flags.data_dir)?;

@@ -161,7 +161,7 @@ async fn check_api(status: &ProcessStatus) -> Result<(), CommandError> {
 }
 
 /// Checks the readiness endpoint of the API server. The check of writes comes first, because its response has the
-/// reason. Servers of earlier versions do not have it, and joined hosts must not read it alone.
+/// reason of a failure. It is optional: servers of earlier versions lack it, and joined hosts have no right to read it.
 async fn check_readyz(client: &Client) -> Result<(), CommandError> {
     for (path, is_optional) in [("/readyz/etcd-writes", true), ("/readyz", false)] {
         let answer = client.send(Method::GET, path, client::JSON, Default::default());

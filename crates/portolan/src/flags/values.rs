@@ -102,7 +102,7 @@ pub(crate) fn label(text: &str) -> Result<(String, String), InvalidValue> {
     }
 }
 
-/// Parses the name of a Node. Capital letters are accepted, as by upstream, and become small ones later.
+/// Parses the name of a Node. As upstream, the parser accepts capital letters. Later, lower-case letters replace them.
 ///
 /// # Errors
 ///

@@ -113,7 +113,7 @@ fn program(process: &Process) -> Option<Program> {
     }
 }
 
-/// Returns the state of a proxy; `None` if the program turns out to be none.
+/// Returns the state of a proxy; `None` if the program is not a node proxy.
 fn observe(
     process: &Process,
     program: Program,

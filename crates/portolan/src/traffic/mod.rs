@@ -7,7 +7,7 @@
 //! - [`query`]: query of a report, as parameters of a URL
 //! - [`nodes`]: reports of all nodes, through the API server
 //! - [`source`]: traffic for a command, from this node or from all nodes
-//! - [`watcher`]: a thread that reads the source again and again
+//! - [`watcher`]: a thread that reads the source repeatedly
 
 pub(crate) mod conntrack_entry;
 pub(crate) mod kernel_settings;

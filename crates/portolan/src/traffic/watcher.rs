@@ -1,4 +1,4 @@
-//! A thread that reads the source again and again, for a screen that stays responsive.
+//! A thread that reads the source repeatedly, for a screen that stays responsive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

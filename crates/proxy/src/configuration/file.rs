@@ -70,7 +70,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "the only gates are AllowServiceExternalIPs, ComponentStatusz and ComponentFlagz",
     ),
 ];
-/// Values of such fields that upstream's tools write by default; they cause no warning.
+/// Values of ignored fields that upstream's tools write by default. They cause no warning.
 const DEFAULT_VALUES: &[(&str, &str)] = &[
     ("clientConnection.qps", "5"),
     ("clientConnection.qps", "5.0"),

@@ -62,7 +62,7 @@ impl EchoPath {
         self.socket.send(self.peer, self.source_port, &packet.encode())
     }
 
-    /// Receives a returned packet; `None` if it is none of BFD.
+    /// Receives a returned packet; `None` if it is not a packet of BFD.
     ///
     /// # Errors
     /// No packet waits, or the kernel reports a failure.

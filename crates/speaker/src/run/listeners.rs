@@ -124,7 +124,7 @@ impl Listeners {
 }
 
 impl Pair {
-    /// Opens the sockets. A host without IPv6 has the one of IPv4 only.
+    /// Opens the sockets. A host without IPv6 has only the socket for IPv4.
     fn open(port: u16, vrf: Option<&str>) -> io::Result<Self> {
         let ipv4 = sockets::listen(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port), vrf)?;
         let address = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);

@@ -17,9 +17,9 @@ use crate::sandbox::SELF_EXE;
 
 /// Hidden subcommand of the process.
 pub const SUBCOMMAND: &str = "internal-user-namespace";
-/// Line of the process once the user namespace exists and waits for its ID maps.
+/// Line that the process writes when the user namespace exists. The namespace then needs its ID maps.
 const CREATED: &str = "created";
-/// Line of the process once the owned namespaces exist.
+/// Line that the process writes when the namespaces exist that the user namespace owns.
 const READY: &str = "ready";
 /// Longest line that is read.
 const LINE_BYTES_MAX: u64 = 512;

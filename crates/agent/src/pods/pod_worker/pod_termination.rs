@@ -13,7 +13,7 @@ use crate::settings::ShutdownPolicy;
 
 /// Longest wait until the API server has the last status of a terminated Pod.
 const LAST_STATUS_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same at the agent's shutdown, which must not delay the stop of a service.
+/// Longest wait for the last status at the agent's shutdown, which must not delay the stop of the systemd service.
 const LAST_STATUS_TIMEOUT_AT_SHUTDOWN: Duration = Duration::from_secs(2);
 /// Delay of SIGTERM for a Pod behind a Service. In this time the EndpointSlice marks the endpoint as terminating, and
 /// the proxies of all nodes remove it. Otherwise clients would reach a closed port. It counts towards the grace

@@ -123,7 +123,7 @@ impl PodSandbox {
         self.running.as_ref().map(Sandbox::executor)
     }
 
-    /// Waits for the next event; without a sandbox process, for ever.
+    /// Waits for the next event. Without a sandbox process, it never completes.
     pub(super) async fn next_event(&mut self) -> SandboxEvent {
         match &mut self.running {
             Some(sandbox) => sandbox.next_event().await,

@@ -21,7 +21,7 @@ mod tests;
 
 /// Reason of status and Event of a Pod that was active for longer than its `activeDeadlineSeconds`.
 pub const DEADLINE_REASON: &str = "DeadlineExceeded";
-/// Message of status and Event of such a Pod, as upstream.
+/// Message of status and Event of a Pod with [`DEADLINE_REASON`], as upstream.
 pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
 /// Observed state of a Pod.

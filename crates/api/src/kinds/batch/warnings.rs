@@ -7,7 +7,7 @@ use crate::machinery::tree::{child, number, text};
 
 /// Completions of an Indexed Job above which `parallelism` has a soft limit.
 const COMPLETIONS_SOFT_MAX: i64 = 100_000;
-/// Soft limit of `parallelism` of such a Job.
+/// Soft limit of `parallelism` of an Indexed Job with more than [`COMPLETIONS_SOFT_MAX`] completions.
 const PARALLELISM_SOFT_MAX: i64 = 10_000;
 
 /// Returns the warnings about a new Job.

@@ -11,9 +11,9 @@ use crate::access::flow_control::{Flow, UserKey};
 use crate::failure::Failure;
 use crate::limited_pool::{Bounds, LimitedPool};
 
-/// KiB of bodies. Decoded they take several times as much, so this limits the memory of writes. A user may
-/// hold one of the largest bodies and some of usual size; a quarter is reserved for nodes and components of
-/// the cluster.
+/// Limits of the memory of bodies in KiB. A decoded body takes several times its size, so the limits also bound the
+/// memory of writes. A user may hold one body of the largest size and some of usual size. A quarter of the total is
+/// reserved for nodes and components of the cluster.
 const KIB: Bounds = Bounds {
     total: 32 << 10,
     without_reserve: 24 << 10,

@@ -55,8 +55,9 @@ impl ResourceMetrics {
         }
     }
 
-    /// Returns the reports of all nodes whose agents answer. Concurrent requests wait for the same reports. If the client
-    /// gives up, the later requests wait for them: otherwise a client could make the server ask all agents again and again.
+    /// Returns the reports of all nodes whose agents answer. Concurrent requests wait for the same reports. If a client
+    /// disconnects, later requests wait for its reports. Otherwise a client could make the server query all agents
+    /// repeatedly.
     ///
     /// # Errors
     /// Failures of the store; 503 at shutdown.

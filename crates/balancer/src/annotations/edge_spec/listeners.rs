@@ -40,7 +40,7 @@ pub(super) fn resolve(
     (listeners, refused)
 }
 
-/// Returns the listener of a port; the error consists of the reason for the status and of the error of the annotations.
+/// Returns the listener of a port. The error has two parts: the reason for the status, and the error of the annotations.
 fn listener(
     values: &AnnotationValues,
     port: &ServicePort,

@@ -56,9 +56,9 @@ enum Request {
 /// Reason for which a request resets connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResetReason {
-    /// Their endpoint was lost.
+    /// The endpoint of the connections was lost.
     Lost,
-    /// The drain period of their endpoint was over.
+    /// The drain period of the endpoint of the connections was over.
     Drain,
     /// The connections reached their maximum age.
     Age,

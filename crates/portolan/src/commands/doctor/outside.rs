@@ -55,7 +55,7 @@ impl OutsideProbes {
         })
     }
 
-    /// Waits for the probes, and adds them to the objects. Returns the reasons why they are less than the user expects.
+    /// Waits for the probes, and adds their results to the objects. Returns the reasons why results are missing.
     ///
     /// # Errors
     ///

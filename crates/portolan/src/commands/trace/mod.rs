@@ -104,8 +104,8 @@ enum Format {
     Yaml,
 }
 
-/// Traces a connection and prints its way. The exit code is 0 if it reaches an endpoint, 1 if not or if the kernel differs,
-/// and 2 if it cannot be traced or sent.
+/// Traces a connection and prints its path. The exit code is 0 if the connection reaches an endpoint, 1 if it does not or if
+/// the kernel differs, and 2 if the connection cannot be traced or sent.
 ///
 /// # Errors
 ///

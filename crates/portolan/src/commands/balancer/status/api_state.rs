@@ -26,7 +26,7 @@ pub(super) struct ApiState {
     pub assigner: QueryResult<Option<Lease>>,
     /// Last announcing node of each Service, from the Events of the last hour; empty if an announcer responds.
     pub announcing_nodes: BTreeMap<String, String>,
-    /// Reason why the API was not queried. The other fields have it, too.
+    /// Reason why the API was not queried. The results in the other fields contain the reason, too.
     pub not_queried: Option<String>,
 }
 
