@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use api::object::{IngressPort, Labels, ObjectKey, Service};
 use api::selector::LabelSelector;
 use client::events::EventText;
+use ipam::pools::Sharing;
 
 use super::allocation::{Allocation, AssignmentError};
 use super::findings::{Findings, bounded};
@@ -33,6 +34,8 @@ enum DesiredState {
 #[derive(PartialEq)]
 struct Holdings {
     addresses: Vec<IpAddr>,
+    /// Condition for Services that share the addresses.
+    sharing: Option<Sharing>,
     /// Ports at addresses of nodes.
     node_ports: Option<PortReservation>,
 }
@@ -45,7 +48,7 @@ impl Holdings {
 
 impl AssignerState {
     /// Compares desired and observed state of a Service. Returns the update, if there is one, and other objects to
-    /// reconcile because the Service released or received addresses.
+    /// reconcile because the Service released or received addresses, or shares them otherwise.
     pub(super) fn reconcile(&mut self, key: &ObjectKey) -> (Option<ServiceUpdate>, Vec<WorkItem>) {
         let Some(service) = self.services.get(key).cloned() else {
             return (None, Vec::new());
@@ -96,8 +99,10 @@ impl AssignerState {
 
     /// Returns the addresses and ports that a Service holds.
     fn holdings(&self, key: &ObjectKey) -> Holdings {
+        let holder = holder_of(key);
         Holdings {
-            addresses: self.allocations.of(&holder_of(key)).to_vec(),
+            addresses: self.allocations.of(&holder).to_vec(),
+            sharing: self.allocations.sharing_of(&holder).cloned(),
             node_ports: self.node_ports.of(key).cloned(),
         }
     }
