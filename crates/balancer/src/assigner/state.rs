@@ -317,6 +317,7 @@ impl AssignerState {
             let has_none = changed_at.is_none();
             (!self.is_ours(service), has_none, changed_at, age, (*key).clone())
         });
+        let mut at_nodes = Vec::new();
         for (key, service) in services {
             let addresses = addresses_of(service);
             let pool = service.metadata.annotations.get(POOL_ANNOTATION);
@@ -327,12 +328,10 @@ impl AssignerState {
                 !is_of_ranges && pool.is_some_and(|pool| pool.node_addresses.is_some())
             });
             if let Some(pool) = pool {
-                // The Service keeps its ports on nodes that its status lacks, too.
-                let mut all = addresses;
-                all.extend(self.node_pool_addresses(pool));
-                if let Err(conflict) = self.node_ports.claim(key, pool, &all, &service_ports(service)) {
-                    tracing::warn!(service = %key, %conflict, "addresses of nodes withdrawn");
-                }
+                let ports = service_ports(service);
+                // The next claim reports a conflict.
+                self.node_ports.claim(key, pool, &addresses, &ports).ok();
+                at_nodes.push((key, pool, addresses, ports));
                 continue;
             }
             let mut sharing = address_request::sharing(service).unwrap_or_default();
@@ -340,6 +339,13 @@ impl AssignerState {
             sharing.set_port_use(address_request::port_use(service, mode));
             if !self.allocations.restore(&holder_of(key), &addresses, &sharing) {
                 tracing::warn!(service = %key, ?addresses, "address withdrawn; another Service has it");
+            }
+        }
+        // A Service keeps its ports on nodes that its status lacks, too, except on those that the status of another one has.
+        for (key, pool, mut addresses, ports) in at_nodes {
+            addresses.extend(self.node_pool_addresses(pool));
+            if let Err(conflict) = self.node_ports.claim(key, pool, &addresses, &ports) {
+                tracing::warn!(service = %key, %conflict, "addresses of nodes withdrawn");
             }
         }
         self.node_changes.clear();
