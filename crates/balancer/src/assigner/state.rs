@@ -102,6 +102,7 @@ impl AssignerState {
                 return Vec::new();
             }
             if !is_same_object {
+                self.allocations.release(&former_holder_of(&key));
                 self.allocations.release(&holder_of(&key));
                 self.node_ports.release(&key);
                 self.spec_changes.remove(&key);
@@ -448,7 +449,8 @@ impl AssignerState {
 
     /// Releases the addresses of a Service, which waiting Services may get.
     pub(super) fn release(&mut self, key: &ObjectKey) -> Vec<WorkItem> {
-        let had_addresses = self.allocations.release(&holder_of(key));
+        let had_former = self.allocations.release(&former_holder_of(key));
+        let had_addresses = self.allocations.release(&holder_of(key)) || had_former;
         if !self.node_ports.release(key) && !had_addresses {
             return Vec::new();
         }
@@ -512,6 +514,11 @@ pub(super) fn service_ports(service: &Service) -> Vec<ServicePort> {
 /// Returns the holder of the addresses of a Service.
 pub(super) fn holder_of(key: &ObjectKey) -> Holder {
     Arc::from(key.to_string())
+}
+
+/// Returns the holder of former addresses of a Service, which its status still names.
+pub(super) fn former_holder_of(key: &ObjectKey) -> Holder {
+    Arc::from(format!("{key} (former address)"))
 }
 
 /// Returns true if the Service has the finalizer of load balancers.

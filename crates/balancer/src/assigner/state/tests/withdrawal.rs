@@ -42,6 +42,29 @@ fn address_stays_allocated_until_the_status_lacks_it() {
 }
 
 #[test]
+fn former_address_stays_allocated_until_the_status_lacks_it() {
+    let mut fixture = Fixture::with_pool(&["192.0.2.1/32", "192.0.2.2/32"]);
+    let requests = "portolan.dev/load-balancer-ips";
+    fixture.apply(load_balancer("a", json!({})));
+    assert_eq!(fixture.addresses("a"), ["192.0.2.1"]);
+    let mut moved = annotated(fixture.service("a"), &[(requests, "192.0.2.2")]);
+    moved.metadata.resource_version = "1000".to_owned();
+    let key = moved.metadata.key();
+    fixture.state.apply_service(moved);
+    let (update, _) = fixture.state.reconcile(&key);
+    assert!(update.is_some(), "the write of this update fails");
+    fixture.apply(annotated(
+        load_balancer("b", json!({})),
+        &[(requests, "192.0.2.1")],
+    ));
+    assert_eq!(fixture.addresses("b"), [""; 0]);
+    fixture.version = 1_000;
+    fixture.run(vec![WorkItem::Service(key)]);
+    assert_eq!(fixture.addresses("a"), ["192.0.2.2"]);
+    assert_eq!(fixture.addresses("b"), ["192.0.2.1"]);
+}
+
+#[test]
 fn withdraws_the_address_when_a_restriction_becomes_invalid() {
     let mut fixture = Fixture::with_pool(&["192.0.2.0/24"]);
     fixture.state.options.has_edges = true;
