@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use api::object::{Labels, ObjectKey, Service};
 use api::selector::LabelSelector;
-use ipam::pools::{AssignError, Family, FamilyPolicy, Request};
+use ipam::pools::{AssignError, Family, FamilyPolicy, Holder, Request};
 
-use super::address_request::port_use;
+use super::address_request::{self, port_use};
 use super::node_pools::{self, PortConflict, ServicePort};
 use super::pools::eligible;
-use super::state::{AssignerState, addresses_of, holder_of, service_ports};
+use super::service_update::has_assigned_addresses;
+use super::state::{AssignerState, addresses_of, former_holder_of, holder_of, service_ports};
 use super::{AddressRequest, IngressMode, RequestError};
 use crate::ingress::class_service;
 
@@ -89,8 +90,47 @@ enum NodePool {
 }
 
 impl AssignerState {
-    /// Allocates the addresses that a Service requests.
+    /// Allocates the addresses that a Service requests. Other addresses in its status stay allocated until the Service is
+    /// observed without them.
     pub(super) fn allocate(
+        &mut self,
+        key: &ObjectKey,
+        service: &Service,
+        mode: IngressMode,
+        node_selectors: &[LabelSelector],
+    ) -> Result<Allocation, AssignmentError> {
+        self.allocations.release(&former_holder_of(key));
+        let allocation = self.allocate_requested(key, service, mode, node_selectors)?;
+        let mut former = self.addresses_in_status(service);
+        former.retain(|address| !allocation.addresses.contains(address));
+        self.hold(&former_holder_of(key), &former, service, mode);
+        Ok(allocation)
+    }
+
+    /// Returns the addresses in the status of a Service that the assigner has given from ranges of pools.
+    pub(super) fn addresses_in_status(&self, service: &Service) -> Vec<IpAddr> {
+        if !has_assigned_addresses(service) {
+            return Vec::new();
+        }
+        let mut named = addresses_of(service);
+        named.retain(|address| self.pools.values().any(|pool| pool.placement.contains(*address)));
+        named
+    }
+
+    /// Allocates only these addresses of a Service to a holder, except those of other holders.
+    pub(super) fn hold(
+        &mut self,
+        holder: &Holder,
+        addresses: &[IpAddr],
+        service: &Service,
+        mode: IngressMode,
+    ) {
+        let mut sharing = address_request::sharing(service).unwrap_or_default();
+        sharing.set_port_use(port_use(service, mode));
+        self.allocations.restore(holder, addresses, &sharing);
+    }
+
+    fn allocate_requested(
         &mut self,
         key: &ObjectKey,
         service: &Service,

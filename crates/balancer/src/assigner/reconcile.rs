@@ -6,16 +6,16 @@ use std::net::IpAddr;
 use api::object::{IngressPort, Labels, ObjectKey, Service};
 use api::selector::LabelSelector;
 use client::events::EventText;
+use ipam::pools::Sharing;
 
 use super::allocation::{Allocation, AssignmentError};
 use super::findings::{Findings, bounded};
 use super::node_pools::PortReservation;
 use super::pools::{ParsedPool, eligible};
-use super::service_update::{assign, clean_up, has_assigned_addresses, with_spec_changes};
-use super::state::{AssignerState, WorkItem, addresses_of, holder_of};
+use super::service_update::{assign, clean_up, with_spec_changes};
+use super::state::{AssignerState, WorkItem, former_holder_of, holder_of};
 use super::{
     ASSIGNED_CONDITION, AddressRequest, Assignment, CLASS, CLASS_PREFIX, IngressMode, ServiceUpdate,
-    address_request,
 };
 use crate::annotations::{self, EDGE_CLASS};
 
@@ -32,7 +32,10 @@ enum DesiredState {
 /// Addresses and ports that a Service holds.
 #[derive(PartialEq)]
 struct Holdings {
+    /// Addresses, and former ones that its status still names.
     addresses: Vec<IpAddr>,
+    /// Condition for Services that share the addresses.
+    sharing: Option<Sharing>,
     /// Ports at addresses of nodes.
     node_ports: Option<PortReservation>,
 }
@@ -45,7 +48,7 @@ impl Holdings {
 
 impl AssignerState {
     /// Compares desired and observed state of a Service. Returns the update, if there is one, and other objects to
-    /// reconcile because the Service released or received addresses.
+    /// reconcile because the Service released or received addresses, or shares them otherwise.
     pub(super) fn reconcile(&mut self, key: &ObjectKey) -> (Option<ServiceUpdate>, Vec<WorkItem>) {
         let Some(service) = self.services.get(key).cloned() else {
             return (None, Vec::new());
@@ -96,8 +99,12 @@ impl AssignerState {
 
     /// Returns the addresses and ports that a Service holds.
     fn holdings(&self, key: &ObjectKey) -> Holdings {
+        let holder = holder_of(key);
+        let former = former_holder_of(key);
+        let addresses = [&*holder, &*former].map(|holder| self.allocations.of(holder));
         Holdings {
-            addresses: self.allocations.of(&holder_of(key)).to_vec(),
+            addresses: addresses.concat(),
+            sharing: self.allocations.sharing_of(&holder).cloned(),
             node_ports: self.node_ports.of(key).cloned(),
         }
     }
@@ -198,15 +205,9 @@ impl AssignerState {
         service: &Service,
         mode: IngressMode,
     ) {
-        let mut named = addresses_of(service);
-        named.retain(|address| self.pools.values().any(|pool| pool.placement.contains(*address)));
-        if named.is_empty() || !has_assigned_addresses(service) {
-            self.allocations.release(&holder_of(key));
-        } else {
-            let mut sharing = address_request::sharing(service).unwrap_or_default();
-            sharing.set_port_use(address_request::port_use(service, mode));
-            self.allocations.restore(&holder_of(key), &named, &sharing);
-        }
+        self.allocations.release(&former_holder_of(key));
+        let named = self.addresses_in_status(service);
+        self.hold(&holder_of(key), &named, service, mode);
         // Without endpoints the Service keeps the ports of the nodes for the next endpoints.
         if !matches!(error, AssignmentError::NoEndpoint(_)) {
             self.node_ports.release(key);

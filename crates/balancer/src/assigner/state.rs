@@ -102,6 +102,7 @@ impl AssignerState {
                 return Vec::new();
             }
             if !is_same_object {
+                self.allocations.release(&former_holder_of(&key));
                 self.allocations.release(&holder_of(&key));
                 self.node_ports.release(&key);
                 self.spec_changes.remove(&key);
@@ -317,6 +318,7 @@ impl AssignerState {
             let has_none = changed_at.is_none();
             (!self.is_ours(service), has_none, changed_at, age, (*key).clone())
         });
+        let mut at_nodes = Vec::new();
         for (key, service) in services {
             let addresses = addresses_of(service);
             let pool = service.metadata.annotations.get(POOL_ANNOTATION);
@@ -327,12 +329,10 @@ impl AssignerState {
                 !is_of_ranges && pool.is_some_and(|pool| pool.node_addresses.is_some())
             });
             if let Some(pool) = pool {
-                // The Service keeps its ports on nodes that its status lacks, too.
-                let mut all = addresses;
-                all.extend(self.node_pool_addresses(pool));
-                if let Err(conflict) = self.node_ports.claim(key, pool, &all, &service_ports(service)) {
-                    tracing::warn!(service = %key, %conflict, "addresses of nodes withdrawn");
-                }
+                let ports = service_ports(service);
+                // The next claim reports a conflict.
+                self.node_ports.claim(key, pool, &addresses, &ports).ok();
+                at_nodes.push((key, pool, addresses, ports));
                 continue;
             }
             let mut sharing = address_request::sharing(service).unwrap_or_default();
@@ -340,6 +340,13 @@ impl AssignerState {
             sharing.set_port_use(address_request::port_use(service, mode));
             if !self.allocations.restore(&holder_of(key), &addresses, &sharing) {
                 tracing::warn!(service = %key, ?addresses, "address withdrawn; another Service has it");
+            }
+        }
+        // A Service keeps its ports on nodes that its status lacks, too, except on those that the status of another one has.
+        for (key, pool, mut addresses, ports) in at_nodes {
+            addresses.extend(self.node_pool_addresses(pool));
+            if let Err(conflict) = self.node_ports.claim(key, pool, &addresses, &ports) {
+                tracing::warn!(service = %key, %conflict, "addresses of nodes withdrawn");
             }
         }
         self.node_changes.clear();
@@ -442,7 +449,8 @@ impl AssignerState {
 
     /// Releases the addresses of a Service, which waiting Services may get.
     pub(super) fn release(&mut self, key: &ObjectKey) -> Vec<WorkItem> {
-        let had_addresses = self.allocations.release(&holder_of(key));
+        let had_former = self.allocations.release(&former_holder_of(key));
+        let had_addresses = self.allocations.release(&holder_of(key)) || had_former;
         if !self.node_ports.release(key) && !had_addresses {
             return Vec::new();
         }
@@ -506,6 +514,11 @@ pub(super) fn service_ports(service: &Service) -> Vec<ServicePort> {
 /// Returns the holder of the addresses of a Service.
 pub(super) fn holder_of(key: &ObjectKey) -> Holder {
     Arc::from(key.to_string())
+}
+
+/// Returns the holder of former addresses of a Service, which its status still names.
+pub(super) fn former_holder_of(key: &ObjectKey) -> Holder {
+    Arc::from(format!("{key} (former address)"))
 }
 
 /// Returns true if the Service has the finalizer of load balancers.

@@ -150,6 +150,13 @@ impl Pools {
         self.by_holder.get(holder).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the sharing of a holder's addresses; `None` if it has none, or no sharing key.
+    pub fn sharing_of(&self, holder: &str) -> Option<&Sharing> {
+        let address = self.of(holder).first()?;
+        let sharing = self.held.get(address)?.get(holder);
+        sharing.filter(|sharing| sharing.key().is_some())
+    }
+
     /// Returns the holders of an address.
     pub fn holders(&self, address: IpAddr) -> impl Iterator<Item = &Holder> {
         self.held.get(&address).into_iter().flat_map(BTreeMap::keys)

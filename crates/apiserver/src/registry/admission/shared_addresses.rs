@@ -1,9 +1,9 @@
 //! Admission of changes of Services: a change takes no port of a load balancer IP from another namespace.
 //!
 //! Services of several namespaces can share a load balancer IP, and addresses of nodes. Of two Services with a port at one
-//! address, the older one has the port on the nodes, and after a restart of the assigner. A new Service is the youngest
-//! one and takes no port. An older one must not get the port of a younger one later: its namespace would receive the
-//! connections, at least until the assigner withdraws its address.
+//! address, the older one has the port on the nodes. A new Service is the youngest one and takes no port. An older one must
+//! not get the port of a younger one later: its namespace would receive the connections until the assigner withdraws its
+//! address.
 
 use std::collections::BTreeSet;
 

@@ -165,6 +165,45 @@ fn restart_gives_ports_of_nodes_to_no_service_that_waits() {
     assert_eq!(after.addresses("a"), [""; 0]);
 }
 
+/// The pools overlap. The Service in the smaller one has changed last.
+#[test]
+fn restart_keeps_ports_of_two_pools_at_their_nodes() {
+    let pools = |fixture: &mut Fixture| {
+        for number in [1, 2] {
+            let (name, address) = (format!("node-{number}"), format!("10.0.0.{number}"));
+            fixture.state.apply_node(&node(&name, &address, true));
+        }
+        let all = json!({"nodeAddresses": {"type": "InternalIP"}});
+        let mut one = all.clone();
+        one["nodeSelectors"] = json!([{"matchLabels": {"name": "node-1"}}]);
+        for (name, spec) in [("all", all), ("one", one)] {
+            let pool = json!({"metadata": {"name": name}, "spec": spec});
+            fixture.state.apply_pool(read(pool));
+        }
+        fixture.initialize();
+    };
+    let in_pool = |name: &str, pool: &str| {
+        let service = on_port(name, 80, json!({}));
+        annotated(service, &[("portolan.dev/address-pool", pool)])
+    };
+    let mut before = Fixture::new();
+    before.state.remove_node("node-1");
+    pools(&mut before);
+    before.apply(in_pool("b", "one"));
+    before.apply(in_pool("a", "all"));
+    assert_eq!(before.addresses("b"), ["10.0.0.1"]);
+    assert_eq!(before.addresses("a"), ["10.0.0.2"]);
+    let mut after = Fixture::new();
+    after.state.remove_node("node-1");
+    after.version = 1_000;
+    after.apply(before.service("a"));
+    after.apply(before.service("b"));
+    pools(&mut after);
+    assert_eq!(after.addresses("b"), ["10.0.0.1"]);
+    assert_eq!(after.addresses("a"), ["10.0.0.2"]);
+    assert_eq!(after.reasons(), [""; 0]);
+}
+
 #[test]
 fn policy_local_lists_only_nodes_with_endpoints() {
     let mut fixture = fixture();

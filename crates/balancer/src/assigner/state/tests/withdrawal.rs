@@ -42,6 +42,29 @@ fn address_stays_allocated_until_the_status_lacks_it() {
 }
 
 #[test]
+fn former_address_stays_allocated_until_the_status_lacks_it() {
+    let mut fixture = Fixture::with_pool(&["192.0.2.1/32", "192.0.2.2/32"]);
+    let requests = "portolan.dev/load-balancer-ips";
+    fixture.apply(load_balancer("a", json!({})));
+    assert_eq!(fixture.addresses("a"), ["192.0.2.1"]);
+    let mut moved = annotated(fixture.service("a"), &[(requests, "192.0.2.2")]);
+    moved.metadata.resource_version = "1000".to_owned();
+    let key = moved.metadata.key();
+    fixture.state.apply_service(moved);
+    let (update, _) = fixture.state.reconcile(&key);
+    assert!(update.is_some(), "the write of this update fails");
+    fixture.apply(annotated(
+        load_balancer("b", json!({})),
+        &[(requests, "192.0.2.1")],
+    ));
+    assert_eq!(fixture.addresses("b"), [""; 0]);
+    fixture.version = 1_000;
+    fixture.run(vec![WorkItem::Service(key)]);
+    assert_eq!(fixture.addresses("a"), ["192.0.2.2"]);
+    assert_eq!(fixture.addresses("b"), ["192.0.2.1"]);
+}
+
+#[test]
 fn withdraws_the_address_when_a_restriction_becomes_invalid() {
     let mut fixture = Fixture::with_pool(&["192.0.2.0/24"]);
     fixture.state.options.has_edges = true;
@@ -60,20 +83,23 @@ fn withdraws_the_address_when_a_restriction_becomes_invalid() {
     assert_eq!(fixture.addresses("a"), ["192.0.2.0"]);
 }
 
+const SHARING_KEY: &str = "portolan.dev/allow-shared-ip";
+
+/// A Service that shares its address under a key.
+fn shared(name: &str, port: u16) -> Service {
+    let ports = json!({"ports": [{"port": port, "protocol": "TCP"}]});
+    annotated(load_balancer(name, ports), &[(SHARING_KEY, "k")])
+}
+
 /// The changed Service is the first one by name.
 #[test]
 fn restart_withdraws_an_address_from_the_service_that_stops_sharing_it() {
-    const KEY: &str = "portolan.dev/allow-shared-ip";
-    let shared = |name: &str, port: u16| {
-        let ports = json!({"ports": [{"port": port, "protocol": "TCP"}]});
-        annotated(load_balancer(name, ports), &[(KEY, "k")])
-    };
     let mut before = Fixture::with_pool(&["192.0.2.0/24"]);
     before.apply(shared("a", 80));
     before.apply(shared("b", 443));
     assert_eq!(before.addresses("b"), before.addresses("a"));
     let mut changed = before.service("a");
-    changed.metadata.annotations.remove(KEY);
+    changed.metadata.annotations.remove(SHARING_KEY);
     changed.metadata.resource_version = "1000".to_owned();
     let mut after = Fixture::new();
     after.version = 1_000;
@@ -83,4 +109,31 @@ fn restart_withdraws_an_address_from_the_service_that_stops_sharing_it() {
     after.initialize();
     assert_eq!(after.addresses("b"), ["192.0.2.0"]);
     assert_eq!(after.addresses("a"), ["192.0.2.1"]);
+}
+
+#[test]
+fn waiting_service_shares_an_address_whose_holder_changes_its_port() {
+    let mut fixture = Fixture::with_pool(&["192.0.2.1/32"]);
+    fixture.apply(shared("a", 80));
+    fixture.apply(shared("b", 80));
+    assert_eq!(fixture.addresses("b"), [""; 0]);
+    let mut changed = fixture.service("a");
+    changed.spec.ports[0].port = 443;
+    fixture.apply(changed);
+    assert_eq!(fixture.addresses("a"), ["192.0.2.1"]);
+    assert_eq!(fixture.addresses("b"), ["192.0.2.1"]);
+}
+
+#[test]
+fn services_share_an_address_after_both_change_to_policy_local() {
+    let mut fixture = Fixture::with_pool(&["192.0.2.1/32"]);
+    fixture.apply(shared("a", 80));
+    fixture.apply(shared("b", 443));
+    for name in ["a", "b"] {
+        let mut changed = fixture.service(name);
+        changed.spec.external_traffic_policy = "Local".to_owned();
+        fixture.apply(changed);
+    }
+    assert_eq!(fixture.addresses("a"), ["192.0.2.1"]);
+    assert_eq!(fixture.addresses("b"), ["192.0.2.1"]);
 }
