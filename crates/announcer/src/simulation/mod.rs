@@ -10,6 +10,7 @@
 
 mod attacker;
 mod attacks;
+mod handoffs;
 mod scenarios;
 mod stored_record;
 mod succession;
