@@ -4,9 +4,11 @@
 //! to one candidate at a time. The lease ends when the member has not received a probe of the candidate for the
 //! fencing interval. A node announces an address only while it holds leases from a majority of the members, measured
 //! on its own clock (`CLOCK_BOOTTIME`). Two majorities share a member, so two nodes do not announce the same address,
-//! even across a network partition. A frozen process finds its leases expired when it resumes. Two cases are not
-//! covered. A hypervisor suspends a host and stops its clock. Or somebody deletes the list of members while nodes use
-//! it; two nodes can then announce an address for three seconds.
+//! even across a network partition. A frozen process finds its leases expired when it resumes.
+//!
+//! Two cases are not covered. A hypervisor suspends a host and stops its clock. Or a process starts after somebody
+//! deleted the list of members or restored an older copy of it, while members use a list that the process cannot read.
+//! Members that run keep their list after a deletion.
 //!
 //! The election needs the API server only for the list of members ([`api::announcers`]) and for the tie-breaker.
 //! Clusters with an even number of members have this additional vote.
