@@ -4,15 +4,11 @@
 //! to one candidate at a time. The lease ends when the member has not received a probe of the candidate for the
 //! fencing interval. A node announces an address only while it holds leases from a majority of the members, measured
 //! on its own clock (`CLOCK_BOOTTIME`). Two majorities share a member, so two nodes do not announce the same address,
-//! even across a network partition. A frozen process finds its leases expired when it resumes. Two cases are not
-//! covered:
+//! even across a network partition. A frozen process finds its leases expired when it resumes.
 //!
-//! - A hypervisor suspends a host and stops its clock.
-//! - Somebody deletes the list of members. A node that reads the deletion founds a new list, and is a majority of it.
-//!   Members that have not read the deletion continue to use the deleted list. While they are a majority of it, they
-//!   can announce the addresses that the founder announces. Without the API server they never read the deletion.
-//!   Half of the members with the tie-breaker vote announce for at most three seconds, because no write confirms the
-//!   vote.
+//! Two cases are not covered. A hypervisor suspends a host and stops its clock. Or a process starts after somebody
+//! deleted the list of members or restored an older copy of it, while members use a list that the process cannot read.
+//! Members that run keep their list after a deletion.
 //!
 //! The election needs the API server only for the list of members ([`api::announcers`]) and for the tie-breaker.
 //! Clusters with an even number of members have this additional vote.

@@ -12,10 +12,13 @@ pub(super) const TIE_BREAKER_LEASE: Duration = Duration::from_secs(3);
 /// Time for which nodes with an older member list still receive votes: the delay that changes of the API may have.
 pub(super) const EPOCH_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
+/// Separates the UID of the Lease from its resourceVersion in a version.
+pub(crate) const VERSION_SEPARATOR: char = '/';
+
 /// Write of the member list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MembershipWrite {
-    /// The resourceVersion that the write is based on; `None` creates the object.
+    /// The version that the write is based on; `None` creates the object.
     pub(crate) version: Option<String>,
     /// The new member list.
     pub(crate) record: Record,
@@ -33,12 +36,17 @@ pub(crate) enum WriteResult {
 /// Member list, its age, and the pending write.
 #[derive(Debug, Default)]
 pub(super) struct Membership {
-    /// The list and its version; `Some(None)` if it does not exist, `None` before the first read.
+    /// The list and its version; `Some(None)` if there is none, `None` before the first read. A member keeps its last
+    /// list while the Lease is missing.
     pub(super) known: Option<Option<(String, Record)>>,
+    /// Time since which the Lease is missing; `None` if it exists.
+    pub(super) absent_since: Option<Time>,
     /// Time of the last change of the epoch.
     pub(super) epoch_since: Time,
     /// Lowest epoch of candidates that this node grants votes to.
     pub(super) min_epoch: u64,
+    /// Time since which the list is in the present Lease; zero if it was in that Lease at the start of this process.
+    pub(super) object_since: Time,
     /// Time of the last observed change of the tie-breaker vote.
     pub(super) tie_breaker_since: Time,
     /// End of the use of the tie-breaker vote by this node.
@@ -65,6 +73,16 @@ impl Membership {
         known.map(|(_, record)| record)
     }
 
+    /// Returns true if a list is in another Lease than the known one, which was deleted.
+    fn is_of_new_object(&self, list: Option<&(String, Record)>) -> bool {
+        let object = |list: Option<&(String, Record)>| {
+            let uid = list.and_then(|(version, _)| version.split_once(VERSION_SEPARATOR));
+            uid.map(|(uid, _)| uid.to_owned())
+        };
+        let known = self.known.as_ref();
+        known.is_some_and(|known| object(known.as_ref()) != object(list))
+    }
+
     /// Returns the epoch of the known list, and the lowest epoch of candidates that receive votes.
     pub(super) fn epochs(&self) -> (u64, u64) {
         (self.record().map_or(0, |record| record.epoch), self.min_epoch)
@@ -77,18 +95,35 @@ impl Membership {
 
     /// Returns true if a list is older than the known one of the same cluster.
     fn is_outdated(&self, record: &Record) -> bool {
+        let age = |record: &Record| (record.epoch, record.sequence);
         self.record()
-            .is_some_and(|known| known.cluster == record.cluster && record.sequence < known.sequence)
+            .is_some_and(|known| known.cluster == record.cluster && age(record) < age(known))
     }
 
-    /// Adopts a list; `holder` is this process as a holder of the tie-breaker vote. Returns false if the list
-    /// is outdated.
-    pub(super) fn adopt(&mut self, now: Time, list: Option<(String, Record)>, holder: &str) -> bool {
+    /// Adopts a list; `own` is this node, and `holder` this process as a holder of the tie-breaker vote. Returns false if
+    /// the known list remains: the list is outdated, or the Lease of a member is missing.
+    pub(super) fn adopt(
+        &mut self,
+        now: Time,
+        list: Option<(String, Record)>,
+        own: &NodeName,
+        holder: &str,
+    ) -> bool {
         let after = list.as_ref().map(|(_, record)| record);
-        if after.is_some_and(|after| self.is_outdated(after)) {
+        self.absent_since = match after {
+            Some(_) => None,
+            None => self.absent_since.or(Some(now)),
+        };
+        let remains = match after {
+            Some(after) => self.is_outdated(after),
+            // Other members may use the list: this node must not take part in another one.
+            None => self.record().is_some_and(|known| known.member(own).is_some()),
+        };
+        if remains {
             return false;
         }
         let before = self.record();
+        let is_new_object = self.is_of_new_object(list.as_ref());
         let is_new_cluster = before.map(|record| &record.cluster) != after.map(|record| &record.cluster);
         let is_new_epoch = before.map(|record| record.epoch) != after.map(|record| record.epoch);
         let is_new_tie_breaker =
@@ -105,6 +140,9 @@ impl Membership {
         }
         if is_new_tie_breaker {
             self.tie_breaker_since = now;
+        }
+        if is_new_object {
+            self.object_since = now;
         }
         if !is_holder || is_new_cluster {
             self.tie_breaker_until = Time::ZERO;

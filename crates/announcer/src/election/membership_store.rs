@@ -8,7 +8,7 @@ use client::{Client, ClientError, JSON, Query};
 use http::Method;
 use serde_json::json;
 
-use super::membership::{MembershipWrite, WriteResult};
+use super::membership::{MembershipWrite, VERSION_SEPARATOR, WriteResult};
 use crate::Time;
 
 /// Timeout of a write. The tie-breaker vote cannot wait longer for a slow server.
@@ -23,20 +23,25 @@ pub(crate) fn query() -> Query {
     }
 }
 
-/// Reads the member list of a Lease, with the resourceVersion for the next write.
+/// Reads the member list of a Lease, with the version for the next write: UID and resourceVersion. Without the UID, a
+/// write after a deletion would create the Lease, based on a list that is not the last one.
 ///
 /// # Errors
 /// Returns an error if the annotation is missing or malformed.
 pub(crate) fn read(lease: &Lease) -> Result<(String, Record), RecordError> {
     let text = lease.metadata.annotations.get(ANNOTATION);
     let record = Record::from_json(text.map_or("", String::as_str))?;
-    Ok((lease.metadata.resource_version.clone(), record))
+    let metadata = &lease.metadata;
+    let version = format!("{}{VERSION_SEPARATOR}{}", metadata.uid, metadata.resource_version);
+    Ok((version, record))
 }
 
 /// Result of a write, and the Lease that the server returned.
 pub(crate) struct WriteOutcome {
     pub(crate) result: WriteResult,
     pub(crate) lease: Option<Lease>,
+    /// True if the Lease does not exist.
+    pub(crate) is_missing: bool,
 }
 
 impl WriteOutcome {
@@ -44,6 +49,15 @@ impl WriteOutcome {
         Self {
             result: WriteResult::Failed,
             lease,
+            is_missing: false,
+        }
+    }
+
+    /// Returns the outcome of a write or a read that failed with this error.
+    fn of_error(error: &ClientError) -> Self {
+        Self {
+            is_missing: error.is_not_found(),
+            ..Self::failed(None)
         }
     }
 }
@@ -58,16 +72,21 @@ pub(crate) async fn write(client: Client, write: MembershipWrite, sent: Time) ->
         Ok(lease) => WriteOutcome {
             result: WriteResult::Accepted(sent),
             lease: Some(lease),
+            is_missing: false,
         },
         Err(error) if error.is_conflict() => {
             tracing::debug!(%error, "conflict on the member list");
             let path = path();
             let read = tokio::time::timeout(WRITE_TIMEOUT, client.get::<Lease>(&path)).await;
-            WriteOutcome::failed(read.ok().and_then(Result::ok))
+            match read {
+                Ok(Ok(lease)) => WriteOutcome::failed(Some(lease)),
+                Ok(Err(error)) => WriteOutcome::of_error(&error),
+                Err(_) => WriteOutcome::failed(None),
+            }
         }
         Err(error) => {
             tracing::warn!(%error, "member list not written");
-            WriteOutcome::failed(None)
+            WriteOutcome::of_error(&error)
         }
     }
 }
@@ -94,7 +113,11 @@ async fn send(client: &Client, write: &MembershipWrite) -> Result<Lease, ClientE
                 .await?
         }
         Some(version) => {
-            lease["metadata"]["resourceVersion"] = json!(version);
+            let (uid, resource_version) = version
+                .split_once(VERSION_SEPARATOR)
+                .unwrap_or(("", version.as_str()));
+            lease["metadata"]["uid"] = json!(uid);
+            lease["metadata"]["resourceVersion"] = json!(resource_version);
             client.request(Method::PUT, &path, JSON, Some(&lease)).await?
         }
     };

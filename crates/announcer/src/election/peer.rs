@@ -61,6 +61,8 @@ pub(crate) struct Peer {
     pub(crate) last_probe: Option<LastProbe>,
     pub(crate) is_quorate: bool,
     pub(crate) is_leaving: bool,
+    /// Epoch of its member list.
+    pub(crate) epoch: u64,
     pub(crate) min_epoch: u64,
     /// Capabilities of the peer.
     pub(crate) capabilities: NodeCapabilities,
@@ -85,6 +87,7 @@ impl Peer {
             last_probe: None,
             is_quorate: false,
             is_leaving: false,
+            epoch: 0,
             min_epoch: 0,
             capabilities: NodeCapabilities::default(),
             link_addresses: Vec::new(),
@@ -140,6 +143,7 @@ impl Peer {
         });
         self.is_quorate = message.is_quorate;
         self.is_leaving = message.is_leaving;
+        self.epoch = message.epoch;
         self.min_epoch = message.min_epoch;
         self.capabilities.clone_from(&message.capabilities);
         self.link_addresses.clone_from(&message.link_addresses);

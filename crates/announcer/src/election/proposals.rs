@@ -8,6 +8,17 @@
 //! [`TIE_BREAKER_LEASE`] after it *sent* such a write. Another node takes it after it observed no confirmation for a
 //! longer time; other changes of the list preserve it. If the API server is slow or unavailable, no node has the
 //! tie-breaker vote; two nodes never have it.
+//!
+//! A missing Lease is created in one of two ways:
+//!
+//! - A member creates it again with its last list ([`Record::created_again`]), if half of the members report no later list
+//!   ([`Record::is_last_of_half`]). Otherwise it keeps its list and writes nothing.
+//! - A node that is in no list founds a new one. If the cluster has several Nodes, it first waits until members have had
+//!   the time to create the Lease, and until no node uses the tie-breaker vote of the deleted Lease.
+//!
+//! Two cases are not covered, because a process that has just started knows no list. Members that cannot reach the API
+//! server use a deleted list, and the process founds another one. Or somebody restores an older copy of the list, and the
+//! process uses it beside the members.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,6 +26,7 @@ use std::time::Duration;
 use api::announcers::{Record, TieBreaker};
 
 use super::membership::{EPOCH_GRACE_PERIOD, MembershipWrite, TIE_BREAKER_LEASE, WriteResult};
+use super::peer::Peer;
 use super::state::Election;
 use crate::{NodeName, Time};
 
@@ -23,6 +35,8 @@ use crate::{NodeName, Time};
 const TIE_BREAKER_RESERVED: Duration = Duration::from_secs(4);
 /// Period of confirmations of the tie-breaker vote.
 const TIE_BREAKER_PERIOD: Duration = Duration::from_secs(1);
+/// Time without the Lease after which a node founds a new list, if the cluster has other Nodes.
+const FOUNDING_DELAY: Duration = TIE_BREAKER_RESERVED;
 /// Time for which all members have to refuse older lists before joining nodes become members. It is the lifetime of
 /// votes and of the tie-breaker vote.
 const JOIN_DELAY: Duration = TIE_BREAKER_RESERVED;
@@ -37,10 +51,11 @@ const WRITE_RETRY_DELAY: Duration = Duration::from_millis(300);
 const ENTRY_WRITE_DELAY: Duration = Duration::from_secs(1);
 
 impl Election {
-    /// Adopts the member list of a read or a watch; `None` if the object does not exist. Outdated lists are ignored.
+    /// Adopts the member list of a read or a watch; `None` if the object does not exist. Outdated lists are ignored, and
+    /// a member keeps its list if the object disappears.
     pub(crate) fn set_record(&mut self, now: Time, list: Option<(String, Record)>) {
         let holder = self.node.tie_breaker_holder();
-        if !self.membership.adopt(now, list, &holder) {
+        if !self.membership.adopt(now, list, self.node.name(), &holder) {
             return;
         }
         self.shorten_fencing();
@@ -128,17 +143,16 @@ impl Election {
         // A joining node counts for majorities at once, so it joins when it can vote.
         let may_join = nodes.contains(own) && !self.node.is_leaving && now >= self.node.grants_votes_from;
         let Some((version, record)) = self.membership.known.as_ref()? else {
-            let founded = || {
-                let new_cluster = self.node.identity.new_cluster.clone();
-                Record::founded_by(NodeName::clone(own), self.node.member(), new_cluster)
-            };
-            // The successors of the founder rely on it: see `Election::shorten_fencing`.
-            let may_found = may_join && self.votes_until() <= now;
+            // The successors of the founder rely on the end of its votes: see `Election::shorten_fencing`.
+            let may_found = may_join && self.votes_until() <= now && self.has_awaited_members(now, nodes);
             return may_found.then(|| MembershipWrite {
                 version: None,
-                record: founded(),
+                record: self.founded(),
             });
         };
+        if self.membership.absent_since.is_some() {
+            return self.recreation(now, record).filter(|_| nodes.contains(own));
+        }
         // A listed node counts for majorities already: other nodes need its new process at once.
         let next = match record.member(own) {
             Some(member) if *member == self.node.member() => None,
@@ -155,6 +169,44 @@ impl Election {
         })
     }
 
+    /// Returns a new list with this node as its only member.
+    fn founded(&self) -> Record {
+        let new_cluster = self.node.identity.new_cluster.clone();
+        Record::founded_by(NodeName::clone(self.node.name()), self.node.member(), new_cluster)
+    }
+
+    /// Returns true if members of a deleted list have had the time to create it again.
+    fn has_awaited_members(&self, now: Time, nodes: &BTreeSet<NodeName>) -> bool {
+        let is_only_node = nodes.iter().all(|name| name == self.node.name());
+        let absent_since = self.membership.absent_since;
+        is_only_node || absent_since.is_some_and(|since| now.saturating_sub(since) >= FOUNDING_DELAY)
+    }
+
+    /// Creates the missing Lease again with the known list, if half of the members report no later one.
+    fn recreation(&self, now: Time, record: &Record) -> Option<MembershipWrite> {
+        // A process that has just started has no list: its epoch is zero.
+        let knows_no_later = |name: &NodeName| {
+            let is_reported =
+                |peer: &Peer| peer.is_reachable(now) && (1..=record.epoch).contains(&peer.epoch);
+            name == self.node.name() || self.peers.is(name, is_reported)
+        };
+        let may_recreate = !self.node.is_leaving && record.is_last_of_half(knows_no_later);
+        let known_epoch = self.peers.values().map(|peer| peer.epoch).max();
+        // A vote of this process that has not ended is nobody else's.
+        let holder = self
+            .membership
+            .has_tie_breaker(now)
+            .then(|| self.node.tie_breaker_holder());
+        may_recreate.then(|| MembershipWrite {
+            version: None,
+            record: record.created_again(
+                known_epoch.unwrap_or_default(),
+                holder.as_deref(),
+                self.node.identity.incarnation,
+            ),
+        })
+    }
+
     /// Takes, confirms or returns the tie-breaker vote.
     fn tie_breaker_proposal(&self, now: Time, record: &Record) -> Option<Record> {
         let holder = self.node.tie_breaker_holder();
@@ -163,10 +215,15 @@ impl Election {
             .as_ref()
             .is_some_and(|tie_breaker| tie_breaker.holder == holder);
         let since = now.saturating_sub(self.membership.tie_breaker_since);
+        let has_tie_breaker = self.membership.has_tie_breaker(now);
         if self.needs_tie_breaker(now, record) {
             let is_free = record.tie_breaker.is_none() || since >= TIE_BREAKER_RESERVED;
-            let is_due = is_mine && (since >= TIE_BREAKER_PERIOD || !self.membership.has_tie_breaker(now));
-            return (is_free || is_due).then(|| record.with_tie_breaker(Some(&holder)));
+            let is_due = is_mine && (since >= TIE_BREAKER_PERIOD || !has_tie_breaker);
+            // The vote of a Lease that was replaced may be in use, whatever the new one states.
+            let object_age = now.saturating_sub(self.membership.object_since);
+            let is_replaced = object_age < TIE_BREAKER_RESERVED && !has_tie_breaker;
+            let may_take = (is_free || is_due) && !is_replaced;
+            return may_take.then(|| record.with_tie_breaker(Some(&holder)));
         }
         is_mine.then(|| record.with_tie_breaker(None))
     }

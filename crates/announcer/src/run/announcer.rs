@@ -232,7 +232,11 @@ impl Announcer {
                 self.announce_served();
             }
             Input::Membership(MembershipInput::Written(outcome)) => {
-                if let Some(change) = outcome.lease.as_ref().and_then(membership::read) {
+                let change = match &outcome.lease {
+                    Some(lease) => membership::read(lease),
+                    None => outcome.is_missing.then_some(MembershipChange::Missing),
+                };
+                if let Some(change) = change {
                     self.change_membership(change);
                 }
                 self.election.written(since_boot(), outcome.result);

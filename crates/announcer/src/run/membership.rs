@@ -95,7 +95,7 @@ pub(crate) fn change_of(event: Event<Lease>) -> Option<MembershipChange> {
     match event {
         Event::Applied(lease) => read(&lease),
         Event::Deleted(_) => {
-            tracing::warn!("member list deleted; it will be created again");
+            tracing::warn!("member list deleted; members keep it and create it again");
             Some(MembershipChange::Missing)
         }
         Event::Synced => Some(MembershipChange::Synced),

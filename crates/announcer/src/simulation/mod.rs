@@ -10,6 +10,8 @@
 
 mod attacker;
 mod attacks;
+mod deletions;
+mod handoffs;
 mod scenarios;
 mod seeds;
 mod stored_record;
@@ -124,6 +126,8 @@ pub(crate) struct Cluster {
     /// Share of lost API responses. The write counts, but its writer gets no response.
     pub(crate) response_loss: f64,
     record: Option<StoredRecord>,
+    /// Number of changes of the record, by processes and by others.
+    record_changes: u64,
     pub(crate) nodes: BTreeSet<NodeName>,
     candidates: BTreeMap<IpAddr, Arc<Candidates>>,
     /// Requests that the API server has received.
@@ -156,6 +160,7 @@ impl Cluster {
             loss: 0.0,
             response_loss: 0.0,
             record: None,
+            record_changes: 0,
             nodes: BTreeSet::new(),
             candidates: BTreeMap::new(),
             writes: 0,
@@ -224,7 +229,7 @@ impl Cluster {
             incarnation: host.process,
             address: host.address,
             public_key: secret.public(),
-            new_cluster: format!("cluster of {}", host.name),
+            new_cluster: format!("cluster of {}/{}", host.name, host.process),
             seed: self.random.u64(..),
         };
         host.keyring = Keyring::new(NodeName::clone(&host.name), host.process, secret);
@@ -563,19 +568,19 @@ impl Cluster {
             );
         }
         self.writes += 1;
-        let version = self.record.as_ref().map(|stored| stored.version);
         let mut outcome = WriteResult::Failed;
-        if version.map(|version| version.to_string()) == write.version {
+        if self.record.as_ref().map(StoredRecord::version) == write.version {
             outcome = WriteResult::Accepted(sent);
+            self.record_changes += 1;
+            let object = self.record.as_ref().map(|stored| stored.object);
             self.record = Some(StoredRecord {
-                version: version.unwrap_or_default() + 1,
+                object: object.unwrap_or(self.record_changes),
+                version: self.record_changes,
                 record: write.record,
                 is_unkeyed: self.hosts[node].is_unkeyed,
+                is_malformed: false,
             });
-            for node in 0..self.size() {
-                let delay = milliseconds(self.random.u64(1..300));
-                self.schedule(delay, Event::RecordDelivered { node });
-            }
+            self.deliver_record();
         }
         if self.random.f64() < self.response_loss {
             let outcome = WriteResult::Failed;

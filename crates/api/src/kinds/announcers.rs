@@ -9,6 +9,12 @@
 //! An entry holds the address of the member's process and its public key, which authenticates its messages. Only the
 //! member itself changes its entry; Portolan's API server rejects other changes. The list contains no secret.
 //!
+//! If somebody deletes the Lease, its members keep their last list, and one of them creates the Lease again with that
+//! list. Half of the members, and half of both lists together, have to use this list or an earlier one. Then no node that
+//! this list does not name is a member by the deleted list. Each quorum of the new list therefore shares a node with each
+//! quorum of the deleted one. The epoch of the new list exceeds the epochs of the lists that other nodes may know. The
+//! tie-breaking vote stays reserved for its last holder.
+//!
 //! Earlier versions kept a shared secret in the list. Such a list is readable, and the first write converts it, with
 //! the same members and the same tie-breaker. Processes of earlier versions cannot read the result. They keep their
 //! last list, and each node has one vote in either list, so there are never two majorities.
@@ -38,6 +44,11 @@ pub const MEMBERS_MAX: usize = 128;
 const VERSION: u64 = 3;
 /// Epoch of a list without any change of the membership.
 const FOUNDING_EPOCH: u64 = 1;
+/// Least increase of the counters in a list that is created again. No list changes as often between two reads by a
+/// running process.
+const RECREATION_STEP: u64 = 1 << 20;
+/// Holder of the tie-breaking vote in a list that is created again, until a node takes the vote.
+const RESERVED_HOLDER: &str = "reserved";
 /// Bound of the counters. No sequence of valid writes comes near it; a greater number is a fault or an attack.
 const NUMBER_MAX: u64 = 1 << 53;
 
@@ -117,7 +128,7 @@ impl<'de> Deserialize<'de> for PublicKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TieBreaker {
-    /// Process: node name and incarnation.
+    /// Process: node name and incarnation. "reserved" in a list that was created again.
     pub holder: String,
     /// Sequence number of the last renewal.
     pub renewal: u64,
@@ -213,6 +224,32 @@ impl Record {
         }
     }
 
+    /// Returns the list for a Lease that replaces a deleted one. Other nodes may know later changes of the deleted list,
+    /// up to the epoch `known_epoch`, which a faulty node may exaggerate. Another node may use its tie-breaking vote,
+    /// unless `holder` does. Two processes that create different lists pass different random numbers.
+    pub fn created_again(&self, known_epoch: u64, holder: Option<&str>, random: u64) -> Self {
+        let step = RECREATION_STEP + random % RECREATION_STEP;
+        let sequence = self.sequence + step;
+        let tie_breaker = TieBreaker {
+            holder: holder.unwrap_or(RESERVED_HOLDER).to_owned(),
+            renewal: sequence,
+        };
+        Self {
+            sequence,
+            epoch: self.epoch.max(known_epoch.min(NUMBER_MAX / 2)) + step,
+            tie_breaker: Some(tie_breaker),
+            ..self.clone()
+        }
+    }
+
+    /// Returns true for lists that [`Record::created_again`] returns.
+    pub fn is_created_again(&self) -> bool {
+        let tie_breaker = self.tie_breaker.as_ref();
+        self.epoch > RECREATION_STEP
+            && self.sequence > RECREATION_STEP
+            && tie_breaker.is_some_and(|vote| vote.renewal == self.sequence)
+    }
+
     /// Reads the output of [`Record::to_json`], or the format of versions without keys.
     ///
     /// # Errors
@@ -282,6 +319,16 @@ impl Record {
     pub fn is_tie(&self, is_reachable: impl Fn(&NodeName) -> bool) -> bool {
         self.lists()
             .any(|(size, list)| 2 * list.filter(|name| is_reachable(name)).count() == size)
+    }
+
+    /// Returns true if at least half of the nodes know no later list, in each list that counts. Then no node that this list
+    /// does not name is a member by a later list. The joining nodes of this list may have become members. After that, a
+    /// node becomes a member only when a majority of both lists together knows a later list: see [`Record::is_settled`].
+    pub fn is_last_of_half(&self, knows_no_later: impl Fn(&NodeName) -> bool) -> bool {
+        self.lists().all(|(size, list)| {
+            let count = list.filter(|name| knows_no_later(name)).count();
+            2 * count >= size
+        })
     }
 
     /// Returns true if the nodes for which `is_settled` holds are a majority of the members without the

@@ -86,6 +86,57 @@ fn quorums_of_successive_lists_intersect() {
     }
 }
 
+/// The list that a member creates again may be one step older than the deleted one, which another node uses.
+#[test]
+fn quorums_of_a_deleted_list_and_of_the_one_created_again_intersect() {
+    let known = record(&["a", "b", "c"], &[]);
+    let deleted = known.with(&"d".into(), member(1)).unwrap();
+    let created = known.created_again(deleted.epoch, None, 5);
+    assert!(created.epoch > deleted.epoch && created.is_created_again());
+    let names = ["a", "b", "c", "d"];
+    for bits in 0..16u32 {
+        let side = |bits: u32| {
+            names
+                .iter()
+                .enumerate()
+                .filter(move |(index, _)| bits & 1 << index != 0)
+        };
+        let one: Vec<&str> = side(bits).map(|(_, name)| *name).collect();
+        let other: Vec<&str> = side(!bits).map(|(_, name)| *name).collect();
+        assert!(
+            !(is_quorum(&created, &one, false) && is_quorum(&deleted, &other, true)),
+            "{one:?} and {other:?}"
+        );
+    }
+}
+
+#[test]
+fn list_is_created_again_only_with_half_of_each_list() {
+    let is_last_of_half =
+        |record: &Record, names: &[&str]| record.is_last_of_half(|name| names.contains(&&**name));
+    let three = record(&["a", "b", "c"], &["d"]);
+    assert!(is_last_of_half(&three, &["a", "c"]));
+    assert!(!is_last_of_half(&three, &["a", "d"]));
+    let two = record(&["a", "b"], &[]);
+    assert!(is_last_of_half(&two, &["a"]));
+    // The joining nodes may have become members, and may have admitted others since.
+    let one = record(&["a"], &["b", "c", "d"]);
+    assert!(!is_last_of_half(&one, &["a"]));
+    assert!(is_last_of_half(&one, &["a", "d"]));
+}
+
+#[test]
+fn list_that_is_created_again_reserves_the_tie_breaker() {
+    let held = record(&["a", "b"], &[]).with_tie_breaker(Some("a/1"));
+    for (holder, expected) in [(None, RESERVED_HOLDER), (Some("b/2"), "b/2")] {
+        let created = held.created_again(0, holder, 5);
+        let vote = created.tie_breaker.as_ref().expect("a holder");
+        assert_eq!((vote.holder.as_str(), vote.renewal), (expected, created.sequence));
+    }
+    let exaggerated = held.created_again(u64::MAX, None, u64::MAX);
+    assert!(exaggerated.checked().is_ok());
+}
+
 #[test]
 fn record_reads_back_and_rejects_malformed_text() {
     let mut written = record(&["a", "b"], &["c"]).with_tie_breaker(Some("a/1"));

@@ -64,13 +64,16 @@ pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, lease: &Va
     decision.map_err(refused)
 }
 
-/// Checks that a first record has its writer as the only member.
+/// Checks that a first record has its writer as the only member, or is the last list of the writer after a deletion of the
+/// Lease. The server has no copy of that list. A compromised node gains nothing by a false one: with a record of its own
+/// it would be the only member, too.
 fn check_first_record(node: &str, after: &Record) -> Result<(), String> {
     let is_own = after.members_and_joining().map(|(name, _)| &**name).eq([node]);
     let is_first = (after.sequence, after.epoch) == (1, 1) && after.tie_breaker.is_none();
-    (is_own && is_first)
-        .then_some(())
-        .ok_or_else(|| "can only create a record with itself as the only member".to_owned())
+    let is_last = after.is_created_again() && after.member(node).is_some();
+    ((is_own && is_first) || is_last).then_some(()).ok_or_else(|| {
+        "can only create a record with itself as the only member, or with its last list".to_owned()
+    })
 }
 
 /// Checks that a change keeps the entries of other members.

@@ -162,8 +162,20 @@ fn rejects_a_first_record_with_other_members() {
     }
 }
 
-/// The garbage collector would delete a Lease whose owner does not exist. Without the Lease, announcers would form
-/// a new cluster.
+#[test]
+fn admits_the_last_list_of_a_member_as_a_first_record() {
+    let last = record_of(9, 3, &["a", "b"], &["c"]);
+    for holder in [None, Some("a/0000000000000001")] {
+        let created = last.created_again(3, holder, 7);
+        assert!(check_first_record("a", &created).is_ok(), "a member");
+        assert!(check_first_record("c", &created).is_ok(), "a joining node");
+        assert!(check_first_record("d", &created).is_err(), "another node");
+        assert!(is_admitted(&created, &created.with_joined()), "later changes");
+    }
+}
+
+/// The garbage collector would delete a Lease whose owner does not exist. Announcers would have to create it again
+/// and again.
 #[test]
 fn detects_metadata_that_announcers_may_not_write() {
     let lease = |metadata: Value| serde_json::json!({ "metadata": metadata });
