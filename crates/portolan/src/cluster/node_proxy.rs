@@ -53,9 +53,8 @@ impl NodeProxy {
     pub(crate) fn start(self, supervisor: &mut Supervisor, client: Client, plan: PlanReader) {
         let shutdown = supervisor.shutdown();
         proxy::set_up_host(&self.config);
-        if self.mode == Mode::Userspace {
-            rlimit::raise_open_files();
-        }
+        // The agent, the health checks and the listeners of userspace mode share the limit. The usual one is 1,024.
+        rlimit::raise_open_files();
         supervisor.spawn("proxy", move || {
             let (node, client, plan) = (self.clone(), client.clone(), plan.clone());
             let shutdown = shutdown::wait_for_request(shutdown.clone());
