@@ -52,7 +52,7 @@ mod options;
 mod owned_objects;
 mod owner_cache;
 mod pod_watch;
-pub(crate) mod replicaset;
+pub(crate) mod replica_set;
 pub(crate) mod replication_controller;
 pub(crate) mod scheduler;
 pub mod selection;

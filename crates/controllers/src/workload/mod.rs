@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::job::FINALIZER;
 use crate::owned_objects::OwnerChange;
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 use crate::selection::Controller;
 
 pub(crate) use burst::pods_at_once;

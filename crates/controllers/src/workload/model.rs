@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Decision, Inputs, Step, Workload, timestamp};
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 
 const NOW: &str = "2026-01-01T00:00:00Z";
 /// Number of steps after which a model that still changes has a defect.
