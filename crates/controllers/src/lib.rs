@@ -1,7 +1,7 @@
 //! Controllers: they compare the desired state in the API with the observed state, and write the difference.
 //!
 //! - [`run()`] starts the selected controllers ([`Selection`]) and drains them at shutdown.
-//! - `endpointslice`, `endpoints` and `mirroring` are pure functions from cached objects to writes. They share caches
+//! - `endpoint_slice`, `endpoints` and `mirroring` are pure functions from cached objects to writes. They share caches
 //!   (`caches`) and a driver with a queue for each (`endpoint_controllers`).
 //! - All other controllers have private caches. Each is a [`reconcile::Reconciler`] in a module of its name, such as
 //!   `deployment`, `scheduler` or [`node_lifecycle`], and runs in [`reconcile::run`]. They share one watch of Pods
@@ -37,8 +37,8 @@ pub mod certificates;
 pub(crate) mod daemon_set;
 pub(crate) mod deployment;
 mod endpoint_controllers;
+pub mod endpoint_slice;
 pub(crate) mod endpoints;
-pub mod endpointslice;
 mod environment;
 pub(crate) mod garbage_collector;
 pub(crate) mod job;

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::work::Work;
 use crate::api_requests::{self, ObjectList};
+use crate::endpoint_slice::{self, MANAGED_BY_LABEL, Report, SliceWrite};
 use crate::endpoints::EndpointsWrite;
-use crate::endpointslice::{self, MANAGED_BY_LABEL, Report, SliceWrite};
 use crate::environment::Environment;
 use crate::{endpoints, mirroring};
 
@@ -70,7 +70,7 @@ async fn send_requests(environment: &Environment, work: &Work, kind: JobKind) ->
             JobResult::EndpointsRead(api_requests::read(client, key).await, known)
         }
         JobKind::WriteSlices { writes, trigger_time } => {
-            let report = endpointslice::execute(client, writes).await;
+            let report = endpoint_slice::execute(client, writes).await;
             if let Some(trigger) = trigger_time.filter(|_| report.error.is_none()) {
                 environment
                     .metrics
@@ -88,7 +88,7 @@ async fn send_requests(environment: &Environment, work: &Work, kind: JobKind) ->
 fn slice_selector(work: &Work, key: &ObjectKey) -> String {
     let managed_by = match work {
         Work::Mirroring(_) => mirroring::MANAGED_BY,
-        _ => endpointslice::MANAGED_BY,
+        _ => endpoint_slice::MANAGED_BY,
     };
     let name = api::object::SERVICE_NAME_LABEL;
     format!("{name}={},{MANAGED_BY_LABEL}={managed_by}", key.name)

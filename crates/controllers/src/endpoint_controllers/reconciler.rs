@@ -11,7 +11,7 @@ use super::job::{Job, JobKind, JobResult};
 use super::work::{Topic, Work};
 use super::work_queues::WorkQueues;
 use crate::caches::Caches;
-use crate::endpointslice::trigger::TriggerTimes;
+use crate::endpoint_slice::trigger::TriggerTimes;
 use crate::metrics::{Metrics, SyncResult};
 use crate::options::Options;
 
