@@ -135,7 +135,7 @@ impl Caches {
     }
 
     /// Processes an event and those queued behind it.
-    pub(crate) fn process(&mut self, event: CacheEvent) -> CacheChanges {
+    pub(crate) fn apply(&mut self, event: CacheEvent) -> CacheChanges {
         let mut changes = CacheChanges::default();
         match event {
             CacheEvent::Node(event) => {
