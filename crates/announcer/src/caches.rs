@@ -134,7 +134,7 @@ impl Caches {
         events.into_iter().flatten()
     }
 
-    /// Processes an event and those queued behind it.
+    /// Applies an event and those queued behind it.
     pub(crate) fn apply(&mut self, event: CacheEvent) -> CacheChanges {
         let mut changes = CacheChanges::default();
         match event {
