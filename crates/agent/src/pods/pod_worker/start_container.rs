@@ -13,7 +13,7 @@ use crate::containers::environment::{
     EnvironmentError, PodFacts, SourceKind, Sources, Variables, container_variables, expand_words,
     referenced_sources,
 };
-use crate::images::echo;
+use crate::echo;
 use crate::images::image_table::{Entrypoint, ImageUser};
 use crate::object::Container;
 use crate::pods::state_directory::StateError;
