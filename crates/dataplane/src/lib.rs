@@ -37,7 +37,7 @@ pub mod ipvs;
 pub mod nftables;
 pub mod rebalance;
 #[cfg(test)]
-mod test_plans;
+mod tests;
 pub mod two_tier;
 pub mod userspace;
 

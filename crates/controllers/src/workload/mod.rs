@@ -7,12 +7,12 @@
 
 mod burst;
 mod controller;
-#[cfg(test)]
-pub(crate) mod model;
 pub(crate) mod pods;
 pub(crate) mod revisions;
 mod run;
 mod status;
+#[cfg(test)]
+pub(crate) mod tests;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};

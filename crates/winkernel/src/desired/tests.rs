@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::schema::Endpoint;
-use crate::test_plans::*;
+use crate::tests::test_plans::*;
 
 /// Desired state of a plan, for observed endpoints.
 struct Case {

@@ -2,9 +2,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake_host::FakeHost;
 use crate::schema::HnsVersion;
-use crate::test_plans::*;
+use crate::tests::fake_host::FakeHost;
+use crate::tests::test_plans::*;
 
 fn host(kind: &str) -> FakeHost {
     let mut host = FakeHost::new(kind);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use crate::endpoint_slice::SliceWrite;
-use crate::endpoint_slice::fixtures::{pod, service_with_selector, slices_after, writes};
+use crate::endpoint_slice::tests::fixtures::{pod, service_with_selector, slices_after, writes};
 
 /// The counts of the model.
 #[derive(Debug, Default, PartialEq)]

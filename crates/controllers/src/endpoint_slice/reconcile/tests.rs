@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::SliceWrite;
-use crate::endpoint_slice::fixtures::{
+use crate::endpoint_slice::tests::fixtures::{
     ZONES, desired, endpoints, pod, service, service_with_selector, slices_after, writes,
 };
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::super::{MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY};
 use super::{EndpointsWrite, Inputs, reconcile};
 use crate::caches::PodFacts;
-use crate::endpoint_slice::fixtures::{facts, pod, service, service_with_selector};
+use crate::endpoint_slice::tests::fixtures::{facts, pod, service, service_with_selector};
 
 fn write(service: &Service, pods: &[Pod], current: Option<&Endpoints>) -> Option<EndpointsWrite> {
     let pods = facts(pods);

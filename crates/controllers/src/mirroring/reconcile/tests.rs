@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Inputs, SliceChanges, reconcile};
 use crate::endpoint_slice::SliceWrite;
-use crate::endpoint_slice::fixtures::slices_after;
+use crate::endpoint_slice::tests::fixtures::slices_after;
 
 fn service(selector: Value) -> Service {
     serde_json::from_value(
