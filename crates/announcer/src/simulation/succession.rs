@@ -138,7 +138,7 @@ fn successor_on_a_node_that_was_always_alone_answers_at_once() {
 }
 
 #[test]
-fn successor_on_a_node_that_is_alone_again_answers_at_once_with_a_report() {
+fn successor_on_a_node_alone_again_answers_at_once_with_a_report() {
     for seed in seeds(20) {
         let mut cluster = alone_again(seed, 3);
         for end in [Cluster::end, Cluster::kill_followed, Cluster::end] {
@@ -201,7 +201,7 @@ fn standing_report_is_withdrawn_when_another_node_joins() {
 
 /// The founder of a new list granted votes by the former list, to a node that has not received the new one.
 #[test]
-fn successor_of_a_founder_does_not_answer_beside_a_node_of_the_former_list() {
+fn successor_of_a_founder_is_silent_beside_a_node_of_the_former_list() {
     let mut kept = 0;
     for seed in 0..40 {
         let mut cluster = settled(seed, 2, 4);

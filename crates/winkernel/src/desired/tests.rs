@@ -122,7 +122,7 @@ fn bridged_network_needs_remote_endpoints_only() {
 }
 
 #[test]
-fn overlay_network_needs_source_vip_cluster_ip_and_hosts_of_remote_endpoints() {
+fn overlay_network_needs_source_vip_cluster_ip_and_remote_hosts() {
     let desired = Case::new("Overlay").desired(&web(&json!({}), &json!({})));
     let host = settings().host_mac.unwrap();
     let endpoint = |address, mac, provider: Option<&str>, is_remote| NewEndpoint {
@@ -149,7 +149,7 @@ fn overlay_network_needs_source_vip_cluster_ip_and_hosts_of_remote_endpoints() {
 }
 
 #[test]
-fn hosts_and_addresses_outside_of_the_cluster_need_the_source_address_of_the_node() {
+fn hosts_and_outside_addresses_need_the_source_address_of_the_node() {
     for outside in ["172.30.0.12", "192.0.2.77"] {
         let mut plan = web(&json!({}), &json!({}));
         put_endpoints(
@@ -240,7 +240,7 @@ fn both_policies_local_need_no_remote_endpoint() {
 }
 
 #[test]
-fn preserved_destination_uses_local_endpoints_for_node_ports_and_load_balancer_ips() {
+fn preserved_destination_uses_local_endpoints_for_external_traffic() {
     let mut case = Case::new("L2Bridge");
     case.preserves = true;
     let desired = case.desired(&web(&all_kinds(&json!({})), &ingress("198.51.100.1")));
