@@ -112,7 +112,7 @@ impl Watches {
     }
 }
 
-/// A watch, or none if no selected controller reads the kind.
+/// A watch, or no watch if no selected controller reads the kind.
 struct Source<T> {
     arrivals: Option<Receiver<Arrival<T>>>,
     is_synced: bool,

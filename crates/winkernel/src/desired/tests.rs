@@ -49,7 +49,7 @@ fn of_kind(desired: &Desired, kind: BalancerKind) -> Option<&Balancer> {
     desired.balancers.values().find(|balancer| balancer.kind == kind)
 }
 
-/// Addresses of the endpoints of a load balancer; empty if there is none.
+/// Addresses of the endpoints of a load balancer; empty if there is no such load balancer.
 fn members(desired: &Desired, kind: BalancerKind) -> Vec<String> {
     let found = of_kind(desired, kind)
         .into_iter()
