@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(crate) struct Percentiles(Vec<Duration>);
 
 impl Percentiles {
-    /// Sorts the durations; `None` if there are none.
+    /// Sorts the durations; `None` if there are no durations.
     pub(crate) fn of(mut durations: Vec<Duration>) -> Option<Self> {
         durations.sort_unstable();
         (!durations.is_empty()).then_some(Self(durations))

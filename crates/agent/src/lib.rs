@@ -8,6 +8,7 @@
 //! - [`static_pods`]: Pods from manifests of the node, and their mirror Pods in the API.
 //! - [`object`]: the Pod API as the agent reads it.
 //! - [`containers`]: order of starts and restarts of the containers of a Pod, their environment and their logs.
+//! - [`echo`]: the built-in image `portolan.dev/echo`, an echo server.
 //! - [`images`]: images that are programs of the node, and pulls of other images into the store of the node.
 //! - [`sandbox`]: the process that holds the namespaces of a Pod and starts its containers.
 //! - [`runtime`]: client of the sandboxes in the agent.
@@ -38,6 +39,7 @@
 mod agent;
 pub mod confinement;
 pub mod containers;
+pub mod echo;
 pub mod images;
 pub mod network;
 mod node;
@@ -54,7 +56,6 @@ pub mod volumes;
 use std::process::ExitCode;
 
 use crate::confinement::user_namespaces;
-use crate::images::echo;
 
 pub use crate::images::images_in_use::release_images;
 pub use agent::{AgentError, check_capabilities, run};

@@ -54,7 +54,7 @@ pub struct Settings {
     pub reports: Reports,
     /// Limit of Pods on this node.
     pub pods_max: usize,
-    /// Static Pods; `None` for none.
+    /// Static Pods; `None` if the agent runs no static Pods.
     pub static_pods: Option<StaticPods>,
     /// Limit of processes and threads in one container.
     pub pids_max: u64,

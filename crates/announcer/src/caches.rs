@@ -134,21 +134,21 @@ impl Caches {
         events.into_iter().flatten()
     }
 
-    /// Processes an event and those queued behind it.
-    pub(crate) fn process(&mut self, event: CacheEvent) -> CacheChanges {
+    /// Applies an event and those queued behind it.
+    pub(crate) fn apply(&mut self, event: CacheEvent) -> CacheChanges {
         let mut changes = CacheChanges::default();
         match event {
             CacheEvent::Node(event) => {
-                changes.addresses = self.process_node(event);
+                changes.addresses = self.apply_node(event);
                 changes.has_node_changes = self.has_nodes;
             }
             CacheEvent::Pool(event) => {
-                let addresses = self.process_pool(event);
+                let addresses = self.apply_pool(event);
                 changes.has_pool_changes = addresses.is_some();
                 changes.addresses = addresses.unwrap_or_default();
             }
             CacheEvent::MetalLb => {
-                let addresses = self.process_metallb();
+                let addresses = self.apply_metallb();
                 changes.has_pool_changes = addresses.is_some();
                 changes.addresses = addresses.unwrap_or_default();
             }
@@ -161,19 +161,19 @@ impl Caches {
                 changes.addresses = self.synced(AddressPool::KIND);
             }
             CacheEvent::Slice(event) => {
-                changes.addresses = self.process_slice(event);
+                changes.addresses = self.apply_slice(event);
                 for _ in 0..BATCH_EVENTS_MAX {
                     let Ok(event) = self.slices.try_recv() else { break };
-                    changes.addresses.extend(self.process_slice(event));
+                    changes.addresses.extend(self.apply_slice(event));
                 }
             }
             CacheEvent::Service(event) => {
-                changes.addresses = self.process_service(event);
+                changes.addresses = self.apply_service(event);
                 for _ in 0..BATCH_EVENTS_MAX {
                     let Ok(event) = self.services.try_recv() else {
                         break;
                     };
-                    changes.addresses.extend(self.process_service(event));
+                    changes.addresses.extend(self.apply_service(event));
                 }
             }
         }
@@ -207,7 +207,7 @@ impl Caches {
         }
     }
 
-    fn process_node(&mut self, event: Event<Node>) -> BTreeSet<IpAddr> {
+    fn apply_node(&mut self, event: Event<Node>) -> BTreeSet<IpAddr> {
         match event {
             Event::Applied(node) => {
                 self.nodes.insert(node.metadata.name.as_str().into());
@@ -227,7 +227,7 @@ impl Caches {
         }
     }
 
-    fn process_pool(&mut self, event: Event<AddressPool>) -> Option<BTreeSet<IpAddr>> {
+    fn apply_pool(&mut self, event: Event<AddressPool>) -> Option<BTreeSet<IpAddr>> {
         match event {
             Event::Applied(pool) => self.desired.apply_pool(&pool),
             Event::Deleted(key) => self.desired.remove_pool(&key.name),
@@ -236,7 +236,7 @@ impl Caches {
         }
     }
 
-    fn process_metallb(&mut self) -> Option<BTreeSet<IpAddr>> {
+    fn apply_metallb(&mut self) -> Option<BTreeSet<IpAddr>> {
         let metallb = self.metallb.as_mut()?;
         let configuration = metallb.borrow_and_update().clone()?;
         let affected = self.desired.apply_metallb(configuration);
@@ -244,7 +244,7 @@ impl Caches {
         if all.is_empty() { affected } else { Some(all) }
     }
 
-    fn process_slice(&mut self, event: Event<EndpointSlice>) -> BTreeSet<IpAddr> {
+    fn apply_slice(&mut self, event: Event<EndpointSlice>) -> BTreeSet<IpAddr> {
         match event {
             Event::Applied(slice) => {
                 self.egress.apply_slice(&slice);
@@ -259,7 +259,7 @@ impl Caches {
         }
     }
 
-    fn process_service(&mut self, event: Event<Service>) -> BTreeSet<IpAddr> {
+    fn apply_service(&mut self, event: Event<Service>) -> BTreeSet<IpAddr> {
         match event {
             Event::Applied(service) => {
                 self.egress.apply_service(&service);

@@ -1,7 +1,7 @@
 //! Controllers: they compare the desired state in the API with the observed state, and write the difference.
 //!
 //! - [`run()`] starts the selected controllers ([`Selection`]) and drains them at shutdown.
-//! - `endpointslice`, `endpoints` and `mirroring` are pure functions from cached objects to writes. They share caches
+//! - `endpoint_slice`, `endpoints` and `mirroring` are pure functions from cached objects to writes. They share caches
 //!   (`caches`) and a driver with a queue for each (`endpoint_controllers`).
 //! - All other controllers have private caches. Each is a [`reconcile::Reconciler`] in a module of its name, such as
 //!   `deployment`, `scheduler` or [`node_lifecycle`], and runs in [`reconcile::run`]. They share one watch of Pods
@@ -37,10 +37,11 @@ pub mod certificates;
 pub(crate) mod daemon_set;
 pub(crate) mod deployment;
 mod endpoint_controllers;
+pub mod endpoint_slice;
 pub(crate) mod endpoints;
-pub mod endpointslice;
 mod environment;
 pub(crate) mod garbage_collector;
+mod health_server;
 pub(crate) mod job;
 mod malformed_object;
 mod metrics;
@@ -52,23 +53,22 @@ mod options;
 mod owned_objects;
 mod owner_cache;
 mod pod_watch;
-pub(crate) mod replicaset;
+pub(crate) mod replica_set;
 pub(crate) mod replication_controller;
 pub(crate) mod scheduler;
 pub mod selection;
 pub(crate) mod service_cidr;
 mod start;
 pub(crate) mod stateful_set;
-mod status;
 pub(crate) mod taint_eviction;
 pub(crate) mod token_cleaner;
 mod topology_mode;
 mod workload;
 
 pub use environment::Environment;
+pub use health_server::serve_status;
 pub use metrics::Metrics;
 pub use options::Options;
 pub use pod_watch::PodWatch;
 pub use selection::{Controller, Selection};
 pub use start::run;
-pub use status::serve_status;

@@ -37,7 +37,7 @@ pub mod ipvs;
 pub mod nftables;
 pub mod rebalance;
 #[cfg(test)]
-mod test_plans;
+mod tests;
 pub mod two_tier;
 pub mod userspace;
 
@@ -108,7 +108,7 @@ pub trait Dataplane {
     }
 
     /// Destroys those of the sockets that `is_selected` accepts, and passes their number to `done`, from another
-    /// thread. `done` is not called if there are none.
+    /// thread. `done` is not called if no socket is selected.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@
 //! - `zone` chooses between the live index and the `snapshot`; `feed` keeps the index current by watches.
 //! - `forward` queries resolvers and caches their responses. `client_shares` bounds what one client takes.
 //! - `server` owns the sockets; `transfer` writes zone transfers.
-//! - `metrics`, `status` and `query_explanation` report the state.
+//! - `metrics`, `health_server` and `query_explanation` report the state.
 //! - `node_local` sets up node-local DNS.
 //! - `config` and `run` assemble the server.
 //!
@@ -32,6 +32,7 @@ mod client_shares;
 mod config;
 mod feed;
 pub mod forward;
+mod health_server;
 mod metrics;
 mod node_local;
 mod query_explanation;
@@ -39,7 +40,6 @@ pub mod records;
 mod run;
 pub mod server;
 mod snapshot;
-mod status;
 mod transfer;
 pub mod wire;
 pub mod zone;

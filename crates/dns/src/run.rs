@@ -15,6 +15,7 @@ use tokio::task::spawn_blocking;
 use crate::config::{Config, SnapshotSettings, StartError, TlsFiles, Upstreams};
 use crate::feed::Feed;
 use crate::forward::{ForwardSettings, Forwarder, RouteSettings, read_resolv_conf, without_self};
+use crate::health_server::{Status, start_servers};
 use crate::metrics::Metrics;
 use crate::node_local::{self, NodeLocalError};
 use crate::query_explanation::explain;
@@ -23,7 +24,6 @@ use crate::server::{
     Clients, Policy, Responder, SearchList, Server, ServerSettings, host_addresses, own_addresses,
 };
 use crate::snapshot;
-use crate::status::{Status, start_servers};
 use crate::wire::Name;
 use crate::zone::{Zone, ZoneState};
 

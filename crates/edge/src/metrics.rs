@@ -154,7 +154,7 @@ fn write_backends(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]
         "portolan_edge_backend_under_way",
         MetricType::Gauge,
         "Number of open connections and requests of a backend.",
-        |backend| backend.under_way() as u64,
+        |backend| backend.open_connections_and_requests() as u64,
     );
     each(
         "portolan_edge_backend_failures_total",

@@ -87,7 +87,7 @@ pub struct Policy {
     pub connect_timeout: Duration,
     /// Drain time of connections to a removed backend; `None` leaves them open until they end.
     pub draining: Option<Duration>,
-    /// Age at which a connection of a client ends: HTTP after the requests under way, others at once; `None` for none.
+    /// Age at which a connection of a client ends: HTTP after the requests under way, others at once; `None` for no limit.
     /// Connections end up to a tenth earlier, so that those of the same time do not end together.
     pub connection_age_max: Option<Duration>,
     /// Limits of clients.

@@ -146,7 +146,7 @@ impl BackendStatus {
         Self {
             address: backend.address,
             state,
-            under_way: backend.under_way(),
+            under_way: backend.open_connections_and_requests(),
             connections: backend.connections(),
             failures: backend.failures(),
             last_failure: backend.last_failure().map(|failure| LastFailure {

@@ -30,7 +30,7 @@ mod registry;
 mod settings;
 mod store;
 #[cfg(test)]
-mod test_images;
+mod tests;
 mod text;
 
 pub use config::{ConfigError, ImageConfig};

@@ -35,7 +35,7 @@ impl Candidate<'_> {
     }
 
     /// Returns true if the endpoint is usable while no endpoint is ready.
-    fn is_last_resort(&self) -> bool {
+    fn is_serving_while_terminating(&self) -> bool {
         self.endpoint.is_serving() && self.endpoint.is_terminating()
     }
 
@@ -141,7 +141,7 @@ pub(crate) fn choose(
     };
     let has_usable_endpoint = candidates
         .iter()
-        .any(|candidate| candidate.endpoint.is_ready() || candidate.is_last_resort());
+        .any(|candidate| candidate.endpoint.is_ready() || candidate.is_serving_while_terminating());
     let mut chosen = ChosenEndpoints {
         has_usable_endpoint,
         ..ChosenEndpoints::default()
@@ -157,13 +157,15 @@ pub(crate) fn choose(
             }
         };
         if chosen.cluster.is_empty() {
-            chosen.cluster = select(&|candidate| candidate.is_last_resort());
+            chosen.cluster = select(&|candidate| candidate.is_serving_while_terminating());
         }
     }
     if used.local {
         chosen.local = select(&|candidate| candidate.endpoint.is_local() && candidate.endpoint.is_ready());
         if chosen.local.is_empty() {
-            chosen.local = select(&|candidate| candidate.endpoint.is_local() && candidate.is_last_resort());
+            chosen.local = select(&|candidate| {
+                candidate.endpoint.is_local() && candidate.is_serving_while_terminating()
+            });
         }
     }
     chosen
@@ -188,7 +190,7 @@ pub(crate) fn serving_nodes(candidates: &[Candidate<'_>], own_name: &str) -> Vec
         let is_usable = if is_any_ready {
             endpoint.is_ready()
         } else {
-            candidate.is_last_resort()
+            candidate.is_serving_while_terminating()
         };
         *nodes.entry(node).or_default() += u32::from(is_usable);
     }

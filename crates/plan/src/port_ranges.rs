@@ -74,7 +74,7 @@ impl PortRange {
 }
 
 impl PortRanges {
-    /// Parses the value of the annotation; `None` if a range is invalid, or if there are none or too many.
+    /// Parses the value of the annotation; `None` if a range is invalid, or if there are no ranges or too many.
     pub fn parse(text: &str) -> Option<Self> {
         let mut found = Vec::new();
         for (index, item) in text.split(',').enumerate() {

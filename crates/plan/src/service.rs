@@ -79,7 +79,7 @@ pub(crate) struct PortRecord {
     pub(crate) name: Arc<str>,
     pub(crate) protocol: Protocol,
     pub(crate) port: u16,
-    /// Node port; 0 for none.
+    /// Node port; 0 for no node port.
     pub(crate) node_port: u16,
 }
 

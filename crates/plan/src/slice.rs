@@ -43,7 +43,7 @@ pub(crate) struct EndpointRecord {
     flags: u8,
     /// Index into `zone_sets`, from 1; 0 for no hint.
     zone_set: u16,
-    /// Index into `nodes`, from 1; 0 for this node and for none.
+    /// Index into `nodes`, from 1; 0 for this node and for no node.
     node: u16,
 }
 

@@ -250,7 +250,7 @@ pub struct ServicePortPlan {
     /// `None` for never.
     pub connection_age_max_seconds: Option<u32>,
     /// Maximum share of TCP connections that are reset when endpoints are added, in percent (annotation
-    /// `service.portolan.dev/rebalance-percent`); `None` for none.
+    /// `service.portolan.dev/rebalance-percent`); `None` for no resets.
     pub rebalance_percent: Option<u8>,
     /// Session affinity in seconds (EPT-11).
     pub affinity_seconds: Option<u32>,

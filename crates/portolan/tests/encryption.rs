@@ -304,8 +304,8 @@ fn rewrite_encrypts_plain_values_without_remains() {
 }
 
 #[test]
-fn rewrite_works_on_etcd_while_servers_run() {
-    let Some((etcd, _directory)) = etcd("rewrite_works_on_etcd_while_servers_run") else {
+fn rewrite_seals_all_values_in_etcd_while_servers_run() {
+    let Some((etcd, _directory)) = etcd("rewrite_seals_all_values_in_etcd_while_servers_run") else {
         return;
     };
     let mut server = Server::new(Some(etcd.url()));

@@ -47,7 +47,7 @@ pub struct Config {
     pub conntrack: ConntrackSettings,
     /// `--oom-score-adj`; `None` keeps the current value (KPF-29).
     pub oom_score_adj: Option<i32>,
-    /// Rules to remove after the first sync (KPR-09); `None` for none.
+    /// Rules to remove after the first sync (KPR-09); `None` to remove no rules.
     pub leftovers: Option<LeftoverScope>,
     /// Feature gate `AllowServiceExternalIPs`: implement `spec.externalIPs` of Services (KPR-19).
     pub allows_external_ips: bool,

@@ -71,7 +71,7 @@ impl Removal {
 }
 
 /// Removes the rules and links that kube-proxy and Portolan's other modes left in this network namespace. `mode` is the
-/// current mode, whose rules stay; `None` for none.
+/// current mode, whose rules stay; `None` if no mode runs.
 pub fn remove_leftovers(mode: Option<&str>, scope: LeftoverScope) -> Removal {
     let mut removal = Removal::default();
     remove_tables(mode, scope, &mut removal);

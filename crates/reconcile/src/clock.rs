@@ -7,7 +7,7 @@ pub fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Sleeps until `deadline`; never returns if there is none.
+/// Sleeps until `deadline`; never returns without a deadline.
 pub async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline.into()).await,

@@ -154,7 +154,7 @@ impl Transformation {
 
 impl Value {
     /// Returns the value and the offset of its revision as one sequence of bytes, which transformers seal and etcd
-    /// stores. It has the offset (`-` for none), a newline, and the bytes.
+    /// stores. It has the offset (`-` for no offset), a newline, and the bytes.
     pub fn packed(&self) -> Bytes {
         let mut packed = match self.revision_at {
             Some(at) => format!("{at}\n").into_bytes(),

@@ -30,7 +30,7 @@ impl MetricType {
 
 /// A text in the Prometheus format that is being written.
 ///
-/// Labels are passed as the format has them, without braces: `a="b",c="d"`; an empty string for none.
+/// Labels are passed as the format has them, without braces: `a="b",c="d"`; an empty string for no labels.
 #[derive(Debug, Default)]
 pub struct MetricsText(String);
 

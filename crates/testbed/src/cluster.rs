@@ -169,7 +169,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns [`ClusterError`] if there is none.
+    /// Returns [`ClusterError`] if the cluster has no member with this name.
     pub fn member(&self, name: &str) -> Result<&Member, ClusterError> {
         self.members.get(name).ok_or_else(|| ClusterError::NoMember {
             name: name.to_owned(),
@@ -181,7 +181,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns [`ClusterError`] if there is none.
+    /// Returns [`ClusterError`] if the cluster has no such member.
     pub fn control_plane(&self) -> Result<&Member, ClusterError> {
         self.member(&self.topology.control_plane.name)
     }
@@ -190,7 +190,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns [`ClusterError`] if there is none.
+    /// Returns [`ClusterError`] if the cluster has no such client.
     pub fn outside(&self) -> Result<&Member, ClusterError> {
         self.member(&self.topology.outside.name)
     }

@@ -88,7 +88,7 @@ impl RunningEnclosure {
     ///
     /// # Errors
     ///
-    /// Returns [`EnclosureEntryError`] if there is none.
+    /// Returns [`EnclosureEntryError`] if no enclosure runs.
     pub fn latest() -> Result<Self, EnclosureEntryError> {
         Self::all()?.pop().ok_or(EnclosureEntryError::NoneRunning)
     }

@@ -16,8 +16,6 @@
 mod balancer;
 mod desired;
 mod endpoints;
-#[cfg(test)]
-mod fake_host;
 mod features;
 mod flags;
 mod guid;
@@ -30,7 +28,7 @@ pub mod schema;
 mod service;
 mod settings;
 #[cfg(test)]
-mod test_plans;
+mod tests;
 #[cfg(windows)]
 pub mod windows;
 

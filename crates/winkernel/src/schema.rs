@@ -116,7 +116,7 @@ pub struct IpConfiguration {
     /// Address.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ip_address: String,
-    /// Length of the prefix; 0 for none.
+    /// Length of the prefix; 0 for no prefix.
     #[serde(skip_serializing_if = "is_zero_length")]
     pub prefix_length: u8,
 }
@@ -188,7 +188,7 @@ pub struct LoadBalancer {
     /// Endpoints, sorted in requests.
     #[serde(rename = "HostComputeEndpoints", skip_serializing_if = "Vec::is_empty")]
     pub endpoints: Vec<HnsId>,
-    /// Source address of forwarded packets; empty for none.
+    /// Source address of forwarded packets; empty for no address.
     #[serde(rename = "SourceVIP", skip_serializing_if = "String::is_empty")]
     pub source_vip: String,
     /// Addresses that clients use; empty for those of the host.

@@ -19,9 +19,9 @@ use crate::object::{
 use crate::sandbox::protocol::{Confinement, ID_MAX, Mount};
 use crate::volumes::payload::projections;
 
+use crate::volumes::file_owners::{PodUsers, VolumeOwners};
 use capabilities::{CapabilityBits, UnknownCapability};
 use seccomp::{Profile, Seccomp};
-use user_namespaces::owners::{PodUsers, VolumeOwners};
 use user_namespaces::ranges::IDS_PER_POD;
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Images of containers: programs of the node by name, and images that the agent pulls into the store of the node.
 
-pub mod echo;
 pub(crate) mod image_access;
 pub(crate) mod image_puller;
 pub mod image_table;

@@ -10,7 +10,7 @@ pub struct ContainerPort {
     pub name: String,
     pub container_port: u16,
     pub protocol: Protocol,
-    /// Port of the node that leads to this one; 0 for none.
+    /// Port of the node that leads to this one; 0 for no port.
     pub host_port: u16,
     /// Address of the node for `host_port`; "" for all.
     #[serde(rename = "hostIP")]

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use crate::confinement::user_namespaces::owners::PodUsers;
 use crate::network;
 use crate::pods::context::Context;
 use crate::pods::state_directory::{Record, StateError};
 use crate::resources::cgroups;
 use crate::runtime::Sandbox;
 use crate::sandbox::protocol::ContainerState;
+use crate::volumes::file_owners::PodUsers;
 
 /// Records and leftovers of Pods by UID.
 pub(crate) type Leftovers = HashMap<String, (Record, Leftover)>;

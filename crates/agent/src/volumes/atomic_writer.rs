@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use jiff::Timestamp;
 
 use super::directory::Directory;
-use crate::confinement::user_namespaces::owners::Owners;
+use crate::volumes::file_owners::Owners;
 
 /// Symbolic link to the current content.
 const DATA: &str = "..data";

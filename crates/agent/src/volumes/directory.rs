@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::confinement::user_namespaces::owners::Owners;
+use crate::volumes::file_owners::Owners;
 
 /// Maximum depth of directories for reading or deletion. Each level holds a descriptor.
 const DEPTH_MAX: usize = 64;

@@ -8,9 +8,9 @@ use std::path::Path;
 use super::atomic_writer::is_valid_path;
 use super::error::{VolumeError, VolumeSetUpError};
 use super::tmpfs;
-use crate::confinement::user_namespaces::owners::{Owners, PodUsers};
 use crate::object::quantity::Quantity;
 use crate::object::{EmptyDir, Pod};
+use crate::volumes::file_owners::{Owners, PodUsers};
 
 /// Sets the `emptyDir` volumes in memory up. This precedes the start of the sandbox, which sees the mounts of
 /// that time.

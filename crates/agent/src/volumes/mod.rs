@@ -6,6 +6,7 @@ pub mod directory;
 mod empty_dir;
 mod error;
 mod fetch;
+pub mod file_owners;
 mod host_path;
 pub mod payload;
 pub mod tmpfs;
@@ -18,9 +19,9 @@ use std::time::Duration;
 use client::Client;
 use tokio::sync::watch;
 
-use crate::confinement::user_namespaces::owners::{Owners, PodUsers};
 use crate::containers::environment::PodFacts;
 use crate::object::{Pod, Volume};
+use crate::volumes::file_owners::{Owners, PodUsers};
 
 use fetch::FetchedSources;
 

@@ -15,13 +15,13 @@ use crate::fixture::{Outcome, Pod, check, shell, wait_for_log};
 
 pub(crate) async fn echo_responds_from_its_own_namespace() -> Outcome {
     let pod = Pod::start().await?;
-    let echo = agent::images::echo::Settings {
+    let echo = agent::echo::Settings {
         pod: "web-0".to_owned(),
         namespace: "shop".to_owned(),
         node: "node-1".to_owned(),
         ports: vec![(api::object::Protocol::Tcp, 80), (api::object::Protocol::Udp, 53)],
     };
-    let mut command = vec![SELF_EXE.to_owned(), agent::images::echo::SUBCOMMAND.to_owned()];
+    let mut command = vec![SELF_EXE.to_owned(), agent::echo::SUBCOMMAND.to_owned()];
     command.extend(echo.arguments());
     let program = Program {
         command,

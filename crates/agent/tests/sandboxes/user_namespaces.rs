@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
-use agent::confinement::user_namespaces::owners::{Owners, VolumeOwners};
 use agent::confinement::user_namespaces::ranges::{IdRange, RangePool};
 use agent::confinement::user_namespaces::{Holder, IdMap, IdMaps};
 use agent::sandbox::protocol::{Confinement, Mount};
+use agent::volumes::file_owners::{Owners, VolumeOwners};
 
 use crate::fixture::{Outcome, Pod, SLEEP, check, default_confinement};
 

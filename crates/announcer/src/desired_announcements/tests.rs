@@ -396,7 +396,7 @@ fn announces_metallb_pools_as_their_advertisements_select() {
 }
 
 #[test]
-fn announces_addresses_of_an_address_pool_instead_of_the_metallb_pool_with_its_name() {
+fn address_pool_replaces_the_metallb_pool_of_the_same_name() {
     let mut desired = three_nodes();
     desired.apply_service(&service("s", "Cluster", "203.0.113.7", true));
     desired.apply_metallb(metallb(&[]));

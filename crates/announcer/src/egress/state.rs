@@ -54,7 +54,7 @@ impl OwnerNumber {
 pub(crate) struct OwnerNumbers(BTreeMap<NodeName, OwnerNumber>);
 
 impl OwnerNumbers {
-    /// Returns the number of a node; `None` if there are no more numbers.
+    /// Returns the number of a node; `None` if no number is free.
     fn number(&mut self, node: &NodeName) -> Option<OwnerNumber> {
         if let Some(number) = self.0.get(node) {
             return Some(*number);

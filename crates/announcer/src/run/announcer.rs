@@ -248,7 +248,7 @@ impl Announcer {
                 }
             }
             Input::Cache(event) => {
-                let changes = self.caches.process(event);
+                let changes = self.caches.apply(event);
                 self.apply_changes(changes);
             }
             Input::LinkRefresh => {
@@ -406,7 +406,7 @@ async fn bind(
         tokio::select! {
             biased;
             bound = &mut binding => return Ok((bound?, changes)),
-            event = caches.next() => changes.extend(caches.process(event)),
+            event = caches.next() => changes.extend(caches.apply(event)),
         }
     }
 }

@@ -248,7 +248,7 @@ fn connections_are_kept_if_the_address_had_no_other_owner() {
 }
 
 #[test]
-fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_failed_node() {
+fn connections_are_forwarded_to_stopped_processes_not_to_failed_nodes() {
     for seed in seeds(20) {
         let mut cluster = settled(seed, 3, 1);
         let first = cluster.expected_owner(address(0)).expect("an owner");

@@ -129,7 +129,7 @@ fn successor_on_a_node_that_was_always_alone_answers_at_once() {
 }
 
 #[test]
-fn successor_on_a_node_that_is_alone_again_answers_at_once_with_a_report() {
+fn successor_on_a_node_alone_again_answers_at_once_with_a_report() {
     for seed in seeds(20) {
         let mut cluster = alone_again(seed, 3);
         for end in [Cluster::end, Cluster::kill_followed, Cluster::end] {

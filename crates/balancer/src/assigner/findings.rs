@@ -12,7 +12,7 @@ const TEXT_BYTES_MAX: usize = 4_096;
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     errors: Vec<AnnotationError>,
-    /// Names of annotations without effect, grouped by reason; empty if there are none.
+    /// Names of annotations without effect, grouped by reason; empty if there are no such annotations.
     without_effect: String,
 }
 

@@ -172,7 +172,7 @@ struct Assignment {
     hostname: Option<String>,
     /// Reason why there are no addresses; empty if there are.
     failure: String,
-    /// Annotations without effect or with an error; empty if there are none.
+    /// Annotations without effect or with an error; empty if there are no such annotations.
     findings: String,
     /// Reason why no node may announce the addresses; empty if one may.
     announcement_failure: String,

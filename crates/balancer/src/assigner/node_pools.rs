@@ -165,7 +165,7 @@ impl NodePorts {
     /// Claims ports at the addresses at which no other Service has one of the ports. Returns these addresses.
     ///
     /// # Errors
-    /// [`PortConflict`] if there is none. Then the Service has no ports.
+    /// [`PortConflict`] if there is no such address. Then the Service has no ports.
     pub(super) fn claim(
         &mut self,
         service: &ObjectKey,

@@ -22,7 +22,7 @@ impl Bucket {
         }
     }
 
-    /// Takes a permit. Returns false if there is none.
+    /// Takes a permit. Returns false if no permit is left.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.filled).as_secs_f64();
         self.permits = (self.permits + elapsed * self.per_second).min(self.burst);

@@ -16,7 +16,7 @@ use reconcile::{Action, Reconciler};
 
 use super::{MANAGED_BY, address_of, probe_of};
 use crate::caches::Tombstones;
-use crate::endpointslice::MANAGED_BY_LABEL;
+use crate::endpoint_slice::MANAGED_BY_LABEL;
 use crate::malformed_object::log_malformed;
 
 #[cfg(test)]

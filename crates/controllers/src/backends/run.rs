@@ -11,7 +11,7 @@ use reconcile::watches;
 use super::MANAGED_BY;
 use super::controller::{BackendHealthController, Job, JobOutput, Subject};
 use super::write;
-use crate::endpointslice::MANAGED_BY_LABEL;
+use crate::endpoint_slice::MANAGED_BY_LABEL;
 use crate::environment::Environment;
 use crate::selection::Controller;
 

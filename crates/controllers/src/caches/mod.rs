@@ -21,7 +21,7 @@ use api::object::{Endpoints, Labels, Node, ObjectKey, ObjectMeta, Pod, Service};
 use self::interner::Interner;
 use self::pods::INDEXED_KEYS_MAX;
 
-use crate::endpointslice::TRIGGER_TIME;
+use crate::endpoint_slice::TRIGGER_TIME;
 use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
 pub(crate) use compact_set::CompactSet;

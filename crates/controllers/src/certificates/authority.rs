@@ -62,7 +62,7 @@ pub enum SignError {
 /// The certificates and keys of the cluster CAs.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    /// CA of kubelet serving certificates; `issuer` signs them if there is none.
+    /// CA of kubelet serving certificates; `issuer` signs them if there is no such CA.
     kubelet_serving_issuer: Option<Issuer<'static, KeyPair>>,
     /// Upper bound of the validity of certificates.
     duration: Duration,

@@ -5,7 +5,7 @@ use api::tree::{child, flag_if_set, items, text, texts};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 use crate::scheduler::{SchedulePodSpec, Toleration, matches_node_affinity};
 use crate::workload::pods::pod_from;
 use crate::workload::revisions::REVISION_LABEL;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::placement::{Fitness, Placement, hash_of, node_of, pod_for};
 use super::rolling;
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 use crate::workload::pods::{is_available, next_available, owned_pods, pod_owner_changes};
 use crate::workload::revisions::{REVISION_LABEL, excess_revisions, update_revision};
 use crate::workload::{Decision, Inputs, PodChanges, Step, count, pods_at_once, status_patch};

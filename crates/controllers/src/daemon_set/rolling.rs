@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::placement::pod_for;
 use super::reconcile::DaemonSetPods;
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 use crate::workload::PodChanges;
 
 /// Returns the number of Nodes that may have an old and a new Pod.

@@ -15,7 +15,7 @@ use crate::api_requests::{decode, delete, list, merge, patch_status, path_of, re
 use crate::environment::Environment;
 use crate::owned_objects::read_selector;
 use crate::owner_cache::{self, read_current, write_owner_changes};
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 use crate::selection::Controller;
 
 /// A step of a Deployment.

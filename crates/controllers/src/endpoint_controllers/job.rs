@@ -4,17 +4,17 @@ use api::object::{EndpointSlice, Endpoints, ObjectKey};
 use client::ClientError;
 use jiff::Timestamp;
 
-use super::work::Work;
+use super::sync_key::SyncKey;
 use crate::api_requests::{self, ObjectList};
+use crate::endpoint_slice::{self, MANAGED_BY_LABEL, Report, SliceWrite};
 use crate::endpoints::EndpointsWrite;
-use crate::endpointslice::{self, MANAGED_BY_LABEL, Report, SliceWrite};
 use crate::environment::Environment;
 use crate::{endpoints, mirroring};
 
 /// A read or write for a unit of work.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) work: Work,
+    pub(super) work: SyncKey,
     pub(super) kind: JobKind,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum JobKind {
 /// A job that has ended.
 #[derive(Debug)]
 pub(super) struct FinishedJob {
-    pub(super) work: Work,
+    pub(super) work: SyncKey,
     pub(super) result: JobResult,
 }
 
@@ -60,8 +60,8 @@ pub(super) async fn execute(environment: Environment, job: Job) -> FinishedJob {
     FinishedJob { work, result }
 }
 
-async fn send_requests(environment: &Environment, work: &Work, kind: JobKind) -> JobResult {
-    let (client, key) = (&environment.client, work.key());
+async fn send_requests(environment: &Environment, work: &SyncKey, kind: JobKind) -> JobResult {
+    let (client, key) = (&environment.client, work.object_key());
     match kind {
         JobKind::ReadSlices => JobResult::SlicesRead(
             api_requests::list(client, &key.namespace, &slice_selector(work, key)).await,
@@ -70,7 +70,7 @@ async fn send_requests(environment: &Environment, work: &Work, kind: JobKind) ->
             JobResult::EndpointsRead(api_requests::read(client, key).await, known)
         }
         JobKind::WriteSlices { writes, trigger_time } => {
-            let report = endpointslice::execute(client, writes).await;
+            let report = endpoint_slice::execute(client, writes).await;
             if let Some(trigger) = trigger_time.filter(|_| report.error.is_none()) {
                 environment
                     .metrics
@@ -85,10 +85,10 @@ async fn send_requests(environment: &Environment, work: &Work, kind: JobKind) ->
 }
 
 /// Returns the label selector for the slices of a Service or Endpoints that this controller manages.
-fn slice_selector(work: &Work, key: &ObjectKey) -> String {
+fn slice_selector(work: &SyncKey, key: &ObjectKey) -> String {
     let managed_by = match work {
-        Work::Mirroring(_) => mirroring::MANAGED_BY,
-        _ => endpointslice::MANAGED_BY,
+        SyncKey::Mirroring(_) => mirroring::MANAGED_BY,
+        _ => endpoint_slice::MANAGED_BY,
     };
     let name = api::object::SERVICE_NAME_LABEL;
     format!("{name}={},{MANAGED_BY_LABEL}={managed_by}", key.name)

@@ -1,22 +1,22 @@
 //! The EndpointSlice, Endpoints and EndpointSliceMirroring controllers, which share their caches.
 //!
-//! - [`watches`] receives changes; [`changes`] applies them to the caches ([`crate::caches`]) and adds the affected
-//!   [`Work`] to the queues ([`work_queues`]).
-//! - [`sync`] calls the controller's pure function and turns its result into a [`job::JobKind`]; [`job`] runs it.
-//! - [`results`] applies the result of a job to the caches.
+//! - [`watches`] receives changes; [`apply_changes`] applies them to the caches ([`crate::caches`]) and adds the
+//!   affected [`SyncKey`]s to the queues ([`work_queues`]).
+//! - [`compute_job`] calls the controller's pure function and turns its result into a [`job::JobKind`]; [`job`] runs it.
+//! - [`apply_results`] applies the result of a job to the caches.
 //!
 //! [`reconciler`] is a state machine without clock or I/O. The driver in this module waits, and runs jobs as tasks.
 //! `tests/simulation` can therefore run it with random orders of events. [`reconcile::run`] drives one queue of one
 //! controller; this driver has a queue and a worker limit for each of the three controllers. It restarts with empty
 //! caches after a watch has failed.
 
-mod changes;
+mod apply_changes;
+mod apply_results;
+mod compute_job;
 mod job;
 mod reconciler;
-mod results;
-mod sync;
+mod sync_key;
 mod watches;
-mod work;
 mod work_queues;
 
 use std::collections::HashMap;
@@ -34,8 +34,8 @@ use crate::options::Options;
 
 use job::{FinishedJob, Job, JobResult, execute};
 use reconciler::EndpointReconciler;
+use sync_key::SyncKey;
 use watches::Watches;
-use work::Work;
 
 /// Changes and results that are applied before new jobs start. With this bound, one sync covers a burst, and a steady
 /// stream does not delay the jobs.
@@ -82,7 +82,7 @@ struct Driver {
     /// Running jobs. Each returns its result, and the bytes of the large objects that it has rewritten.
     tasks: JoinSet<(FinishedJob, usize)>,
     /// The work of each task, for tasks that panic.
-    works: HashMap<Id, Work>,
+    works: HashMap<Id, SyncKey>,
     events: JoinSet<()>,
     /// True after all caches have received their initial lists.
     are_caches_synced: bool,

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::job::{Job, JobKind, JobResult};
-use super::work::{Topic, Work};
+use super::sync_key::{SyncKey, Topic};
 use super::work_queues::WorkQueues;
 use crate::caches::Caches;
-use crate::endpointslice::trigger::TriggerTimes;
+use crate::endpoint_slice::trigger::TriggerTimes;
 use crate::metrics::{Metrics, SyncResult};
 use crate::options::Options;
 
@@ -23,7 +23,7 @@ pub(super) struct EndpointReconciler {
     pub(super) queues: WorkQueues,
     /// Work whose last write has an unknown effect: it failed, or its watch was listed again in the meantime. The
     /// objects are read from the server before the next write.
-    pub(super) needs_refresh: HashSet<Work>,
+    pub(super) needs_refresh: HashSet<SyncKey>,
     pub(super) slice_triggers: TriggerTimes,
     pub(super) endpoints_triggers: TriggerTimes,
     pub(super) events: CurrentEvents<Topic>,
@@ -77,11 +77,11 @@ impl EndpointReconciler {
         std::mem::take(&mut self.event_batches)
     }
 
-    fn begin(&mut self, work: Work, now: Instant) {
+    fn begin(&mut self, work: SyncKey, now: Instant) {
         if !self.needs_refresh.contains(&work) {
             return self.sync(work, now);
         }
-        if matches!(work, Work::Slices(_)) {
+        if matches!(work, SyncKey::Slices(_)) {
             self.metrics
                 .update(|values| values.slices.count_sync(SyncResult::Stale));
         }
@@ -90,7 +90,7 @@ impl EndpointReconciler {
     }
 
     /// Reconciles work whose caches are current.
-    pub(super) fn sync(&mut self, work: Work, now: Instant) {
+    pub(super) fn sync(&mut self, work: SyncKey, now: Instant) {
         // A panic fails this work only. It may interrupt the bookkeeping of Events, never a change of the caches.
         let kind = catch_unwind(AssertUnwindSafe(|| self.job_for(&work)));
         match kind {
@@ -101,7 +101,7 @@ impl EndpointReconciler {
     }
 }
 
-impl Work {
+impl SyncKey {
     /// Returns the job that reads the objects of this work.
     fn read_job(&self, caches: &Caches) -> JobKind {
         match self {

@@ -4,9 +4,9 @@ use api::object::{EndpointSlice, Endpoints, Node, Pod, Resource, Service};
 use client::{Client, Event, Query, Watch, watch};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::endpointslice::MANAGED_BY_LABEL;
+use crate::endpoint_slice::MANAGED_BY_LABEL;
 use crate::selection::{Controller, Selection};
-use crate::{endpointslice, mirroring};
+use crate::{endpoint_slice, mirroring};
 
 /// Capacity of the channel between the task of a watch and the driver.
 const EVENTS_WAITING_MAX: usize = 256;
@@ -61,7 +61,7 @@ impl Watches {
             ),
             pods: Source::open(read_by(&[EndpointSlice, Endpoints]), all()),
             nodes: Source::open(read_by(&[EndpointSlice]), all()),
-            slices: Source::open(read_by(&[EndpointSlice]), managed_by(endpointslice::MANAGED_BY)),
+            slices: Source::open(read_by(&[EndpointSlice]), managed_by(endpoint_slice::MANAGED_BY)),
             mirrored: Source::open(
                 read_by(&[EndpointSliceMirroring]),
                 managed_by(mirroring::MANAGED_BY),
@@ -112,7 +112,7 @@ impl Watches {
     }
 }
 
-/// A watch, or none if no selected controller reads the kind.
+/// A watch, or no watch if no selected controller reads the kind.
 struct Source<T> {
     arrivals: Option<Receiver<Arrival<T>>>,
     is_synced: bool,

@@ -5,7 +5,7 @@ use reconcile::queue::Queue;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::work::Work;
+use super::sync_key::SyncKey;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::selection::Controller;
@@ -15,7 +15,7 @@ pub(super) struct WorkQueues(BTreeMap<Controller, WorkQueue>);
 
 /// Queue of a controller, with its settings.
 struct WorkQueue {
-    queue: Queue<Work>,
+    queue: Queue<SyncKey>,
     concurrent_syncs: usize,
     batch_period: Duration,
 }
@@ -28,7 +28,7 @@ impl WorkQueues {
         let queues = selected.map(|controller| {
             let queue = WorkQueue {
                 queue: Queue::with_metrics(metrics.register_queue(controller.queue_name()))
-                    .shared_by(Work::namespace),
+                    .shared_by(SyncKey::namespace),
                 concurrent_syncs: options.concurrent_syncs(controller),
                 batch_period: options.batch_period(controller),
             };
@@ -38,14 +38,14 @@ impl WorkQueues {
     }
 
     /// Adds work, if its controller runs.
-    pub(super) fn add(&mut self, work: Work, now: Instant) {
+    pub(super) fn add(&mut self, work: SyncKey, now: Instant) {
         if let Some(queue) = self.of(&work) {
             queue.queue.add(work, now);
         }
     }
 
     /// Adds work after the controller's batch period or `delay`, whichever is longer.
-    pub(super) fn add_batched(&mut self, work: Work, delay: Duration, now: Instant) {
+    pub(super) fn add_batched(&mut self, work: SyncKey, delay: Duration, now: Instant) {
         let Some(queue) = self.of(&work) else { return };
         let delay = delay.max(queue.batch_period);
         if delay.is_zero() {
@@ -56,7 +56,7 @@ impl WorkQueues {
     }
 
     /// Takes the next work of a controller that has a free worker.
-    pub(super) fn take(&mut self, now: Instant) -> Option<Work> {
+    pub(super) fn take(&mut self, now: Instant) -> Option<SyncKey> {
         self.0.values_mut().find_map(|queue| {
             let has_free_worker = queue.queue.busy() < queue.concurrent_syncs;
             let (work, _) = has_free_worker.then(|| queue.queue.take(now)).flatten()?;
@@ -65,20 +65,20 @@ impl WorkQueues {
     }
 
     /// Counts the bytes of large objects that work has rewritten. The work is held for a time that grows with them.
-    pub(super) fn count_rewritten(&mut self, work: &Work, bytes: usize, now: Instant) {
+    pub(super) fn count_rewritten(&mut self, work: &SyncKey, bytes: usize, now: Instant) {
         if let Some(queue) = self.of(work) {
             queue.queue.count_rewritten(work, bytes, now);
         }
     }
 
     /// Ends work with success; returns its duration.
-    pub(super) fn done(&mut self, work: &Work, now: Instant) -> Duration {
+    pub(super) fn done(&mut self, work: &SyncKey, now: Instant) -> Duration {
         self.of(work)
             .map_or(Duration::ZERO, |queue| queue.queue.done(work, now))
     }
 
     /// Ends work with a failure and schedules a retry; returns the delay.
-    pub(super) fn failed(&mut self, work: &Work, now: Instant) -> Duration {
+    pub(super) fn failed(&mut self, work: &SyncKey, now: Instant) -> Duration {
         self.of(work)
             .map_or(Duration::ZERO, |queue| queue.queue.failed(work, now))
     }
@@ -96,14 +96,14 @@ impl WorkQueues {
     }
 
     /// Returns the work in progress of a controller.
-    pub(super) fn in_progress(&self, controller: Controller) -> Vec<Work> {
+    pub(super) fn in_progress(&self, controller: Controller) -> Vec<SyncKey> {
         let queue = self.0.get(&controller);
         queue
             .map(|queue| queue.queue.in_progress().cloned().collect())
             .unwrap_or_default()
     }
 
-    fn of(&mut self, work: &Work) -> Option<&mut WorkQueue> {
+    fn of(&mut self, work: &SyncKey) -> Option<&mut WorkQueue> {
         self.0.get_mut(&work.controller())
     }
 }

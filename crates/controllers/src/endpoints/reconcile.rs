@@ -10,11 +10,11 @@ use super::capacity::truncate;
 use super::repack::repack;
 use super::{MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY};
 use crate::caches::PodFacts;
-use crate::endpointslice::endpoint::{
+use crate::endpoint_slice::endpoint::{
     RESOLVED_PORTS_MAX, endpoint_of, has_named_targets, is_candidate, port_list, ports_of,
 };
-use crate::endpointslice::slice::address_types;
-use crate::endpointslice::{HEADLESS_LABEL, TRIGGER_TIME};
+use crate::endpoint_slice::slice::address_types;
+use crate::endpoint_slice::{HEADLESS_LABEL, TRIGGER_TIME};
 
 /// Inputs of [`reconcile()`].
 pub(crate) struct Inputs<'a> {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::pod_failure_policy::ignores_failure;
 use super::pods::{format_indexes, has_failed, index_of, is_indexed, parse_indexes};
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 use crate::workload::{count, is_tracked};
 
 /// Upper bound of UIDs in the status, as upstream, so that the object stays small.

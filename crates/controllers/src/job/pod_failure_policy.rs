@@ -4,7 +4,7 @@ use api::object::Job;
 use api::tree::{child, is_set, items, text};
 use serde_json::Value;
 
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 
 /// Effect of a failed Pod.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use api::object::Job;
 use serde_json::{Value, json};
 
 use super::FINALIZER;
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 use crate::workload::pods::pod_from;
 
 /// Label and annotation with the index of a Pod of an Indexed Job.

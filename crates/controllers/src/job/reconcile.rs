@@ -15,7 +15,7 @@ use super::finished_pods::FinishedPods;
 use super::pod_failure_policy::{Effect, effect_of};
 use super::pods::{has_failed, index_of, is_indexed, pod_of};
 use super::success_policy::met_rule;
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 use crate::workload::pods::{owned_pods, pod_owner_changes};
 use crate::workload::{
     Decision, Inputs, PodChanges, Step, count, is_tracked, pods_at_once, status_patch, timestamp,

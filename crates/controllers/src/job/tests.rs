@@ -7,7 +7,7 @@ use serde_json::json;
 use super::pods::{format_indexes, parse_indexes};
 use super::success_policy::met_rule;
 use super::*;
-use crate::workload::model::Model;
+use crate::workload::tests::model::Model;
 
 /// Number of random histories.
 const SEEDS: u64 = 300;

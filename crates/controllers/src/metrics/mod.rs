@@ -14,7 +14,7 @@ use reconcile::metrics::{QueueMetrics, QueueRegistry};
 use telemetry::{Histogram, MetricType, MetricsText};
 use tokio::sync::watch;
 
-use crate::endpointslice::Report;
+use crate::endpoint_slice::Report;
 
 pub(crate) use mirroring::MirroringMetrics;
 pub(crate) use slices::{SliceMetrics, SyncResult};

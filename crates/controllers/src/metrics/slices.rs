@@ -6,7 +6,7 @@ use api::object::{ObjectKey, Service};
 use telemetry::{Histogram, MetricType, MetricsText};
 
 use super::{Changes, help, per_sync, write_gauge, write_histogram};
-use crate::endpointslice::Counts;
+use crate::endpoint_slice::Counts;
 use crate::topology_mode::is_auto;
 
 const PREFIX: &str = "endpoint_slice_controller";

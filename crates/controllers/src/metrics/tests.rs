@@ -4,7 +4,7 @@ use api::object::{ObjectKey, Service};
 use serde_json::json;
 
 use super::{Metrics, Phase, SyncResult};
-use crate::endpointslice::{Counts, Report};
+use crate::endpoint_slice::{Counts, Report};
 
 fn service(distribution: Option<&str>) -> Service {
     serde_json::from_value(json!({"metadata": {"name": "s"}, "spec": {"trafficDistribution": distribution}}))

@@ -10,10 +10,10 @@ use api::object::{
 use reconcile::events::EventText;
 
 use super::{MANAGED_BY, SKIP_MIRROR_LABEL};
+use crate::endpoint_slice::slice::ports_key;
+use crate::endpoint_slice::{MANAGED_BY_LABEL, SliceWrite, TRIGGER_TIME};
 use crate::endpoints::LEADER_ANNOTATION;
 use crate::endpoints::repack::repack;
-use crate::endpointslice::slice::ports_key;
-use crate::endpointslice::{MANAGED_BY_LABEL, SliceWrite, TRIGGER_TIME};
 
 /// Annotation of `kubectl apply`, which is not copied to slices (EPM-04).
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

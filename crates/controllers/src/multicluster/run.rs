@@ -15,7 +15,7 @@ use super::desired::{Desired, Reachability};
 use super::names::MANAGED_BY;
 use super::settings::{Settings, UNREACHABLE_AFTER};
 use super::write::execute;
-use crate::endpointslice::MANAGED_BY_LABEL;
+use crate::endpoint_slice::MANAGED_BY_LABEL;
 use crate::environment::Environment;
 use crate::selection::Controller;
 

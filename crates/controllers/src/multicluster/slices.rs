@@ -9,7 +9,7 @@ use api::object::{
 use super::cluster_id::ClusterId;
 use super::names::{self, MANAGED_BY};
 use super::resolution::AcceptedPorts;
-use crate::endpointslice::{HEADLESS_LABEL, MANAGED_BY_LABEL};
+use crate::endpoint_slice::{HEADLESS_LABEL, MANAGED_BY_LABEL};
 
 /// Maximum number of slices of one cluster that an import mirrors: 20,000 endpoints in full slices. It bounds the
 /// objects that one export of another cluster can create in this cluster.

@@ -13,7 +13,7 @@ use super::names::{self, MANAGED_BY};
 use super::observed::Observed;
 use super::step::{self, Write};
 use crate::api_requests::{self, decode, path_of, status_message};
-use crate::endpointslice::MANAGED_BY_LABEL;
+use crate::endpoint_slice::MANAGED_BY_LABEL;
 
 /// Maximum number of writes of one job. The events of these writes start the next job, so other imports get their turn.
 const WRITES_MAX: usize = 500;

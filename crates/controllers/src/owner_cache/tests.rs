@@ -2,7 +2,7 @@ use api::object::ReplicaSet;
 use serde_json::json;
 
 use super::*;
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 
 /// Revision of a complete list.
 const LISTED: u64 = 100;

@@ -2,7 +2,7 @@ use api::object::ObjectKey;
 use serde_json::json;
 
 use super::*;
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 use crate::scheduler::SchedulePod;
 
 fn applied(pod: &serde_json::Value) -> Event<Arc<PodText>> {

@@ -6,8 +6,8 @@ use api::object::ReplicationController;
 use api::tree::{child, entries};
 use serde_json::{Value, json};
 
-use crate::replicaset::ReplicaPod;
-use crate::replicaset::ranking::pods_to_delete;
+use crate::replica_set::ReplicaPod;
+use crate::replica_set::ranking::pods_to_delete;
 use crate::selection::Controller;
 use crate::workload::pods::{is_available, next_available, owned_pods, pod_from, pod_owner_changes};
 use crate::workload::{Decision, Inputs, PodChanges, Step, Workload, count, pods_at_once, status_patch};

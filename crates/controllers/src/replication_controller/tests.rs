@@ -1,5 +1,5 @@
 use super::*;
-use crate::workload::model::Model;
+use crate::workload::tests::model::Model;
 
 fn model(replicas: i64) -> Model {
     Model::new(json!({

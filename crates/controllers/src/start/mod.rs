@@ -17,7 +17,7 @@ use crate::selection::Controller;
 use crate::workload::{self, Workload};
 use crate::{
     backends, certificates, deployment, endpoint_controllers, garbage_collector, multicluster, node_ipam,
-    node_lifecycle, replicaset, scheduler, service_cidr, taint_eviction, token_cleaner,
+    node_lifecycle, replica_set, scheduler, service_cidr, taint_eviction, token_cleaner,
 };
 
 /// Runs the selected controllers until `shutdown` resolves, then waits for writes in progress, with a timeout.
@@ -89,7 +89,7 @@ impl IndependentControllers {
         self.start_selected(options, Controller::BackendHealth, backends::run);
         self.start_selected(options, Controller::Scheduler, scheduler::run);
         self.start_selected(options, Controller::Deployment, deployment::run);
-        self.start_selected(options, Controller::ReplicaSet, replicaset::run);
+        self.start_selected(options, Controller::ReplicaSet, replica_set::run);
         self.start_workload::<StatefulSet>(options);
         self.start_workload::<DaemonSet>(options);
         self.start_workload::<Job>(options);

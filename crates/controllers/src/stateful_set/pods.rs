@@ -3,7 +3,7 @@
 use api::object::{ControllerRevision, StatefulSet};
 use serde_json::{Value, json};
 
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 use crate::workload::pods::pod_from;
 use crate::workload::revisions::{REVISION_LABEL, template_of};
 

@@ -7,7 +7,7 @@ use api::object::{ControllerRevision, StatefulSet};
 
 use super::pods::{first_ordinal, is_running, ordinal_of, pod_of, revision_of};
 use super::status::{current_revision, status_of};
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 use crate::workload::pods::{next_available, owned_pods, pod_owner_changes};
 use crate::workload::revisions::{excess_revisions, update_revision};
 use crate::workload::{Decision, Inputs, PodChanges, Step, pods_at_once, status_patch};

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::workload::Step;
-use crate::workload::model::Model;
+use crate::workload::tests::model::Model;
 
 /// Number of random histories.
 const SEEDS: u64 = 300;

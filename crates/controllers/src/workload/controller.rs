@@ -15,7 +15,7 @@ use super::{Inputs, Step, Workload, is_tracked};
 use crate::malformed_object::log_malformed;
 use crate::owned_objects::{OwnedObjects, OwnerChange, owner_changes, read_selector, selector_matches};
 use crate::owner_cache::OwnerCache;
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 
 /// A change that a watch reports, with the revision of its list.
 pub(super) enum Change<W> {

@@ -7,12 +7,12 @@
 
 mod burst;
 mod controller;
-#[cfg(test)]
-pub(crate) mod model;
 pub(crate) mod pods;
 pub(crate) mod revisions;
 mod run;
 mod status;
+#[cfg(test)]
+pub(crate) mod tests;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::job::FINALIZER;
 use crate::owned_objects::OwnerChange;
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 use crate::selection::Controller;
 
 pub(crate) use burst::pods_at_once;

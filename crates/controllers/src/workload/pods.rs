@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::job::FINALIZER;
 use crate::owned_objects::{OwnerChange, owner_changes, read_selector, reference_to};
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
 
 use super::Inputs;
 use super::Workload;

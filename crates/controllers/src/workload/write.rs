@@ -13,7 +13,7 @@ use crate::api_requests::{create, decode, delete, path_of, status_message};
 use crate::environment::Environment;
 use crate::job::FINALIZER;
 use crate::owner_cache::{ServerState, read_current, write_owner_changes};
-use crate::replicaset::{ReplicaPod, delete_pod};
+use crate::replica_set::{ReplicaPod, delete_pod};
 
 /// A unit of work.
 #[derive(Debug)]

@@ -82,7 +82,7 @@ impl Invariants {
     }
 }
 
-/// Returns the status of the condition Ready; empty if there is none.
+/// Returns the status of the condition Ready; empty if the object has no such condition.
 pub(crate) fn ready_of(object: &Value) -> &str {
     let conditions = object["status"]["conditions"].as_array();
     let ready = conditions

@@ -6,7 +6,7 @@ use plan::{NodeFacts, NodePortAddresses, Settings};
 use serde_json::json;
 
 use super::*;
-use crate::test_plans::{planned, put, settings};
+use crate::tests::test_plans::{planned, put, settings};
 
 fn options(variant: Variant) -> Options {
     Options {

@@ -168,7 +168,7 @@ impl TwoTier {
             .into_iter()
             .filter(|family| !forwarded[*family as usize].is_empty())
             .collect();
-        self.close_without_links()?;
+        self.write_closed_table_without_links()?;
         let links = links::ensure(
             &mut self.connection,
             &self.own_name,
@@ -194,7 +194,7 @@ impl TwoTier {
     }
 
     /// Writes the closed table if the links do not exist yet. The full table refers to the links, so it follows them.
-    fn close_without_links(&mut self) -> Result<(), TwoTierError> {
+    fn write_closed_table_without_links(&mut self) -> Result<(), TwoTierError> {
         if self.connection.link(&links::hop_name(1).parse()?)?.is_some() {
             return Ok(());
         }

@@ -156,7 +156,7 @@ impl NumberedSlots {
         self.by_port.entry(port.clone()).or_insert((number, slots));
     }
 
-    /// Returns the slots of a port with their number; creates them if there are none.
+    /// Returns the slots of a port with their number; creates them if the port has no slots.
     pub(crate) fn entry(&mut self, port: &PortKey) -> &mut (u32, Slots) {
         let next = &mut self.next;
         self.by_port.entry(port.clone()).or_insert_with(|| {

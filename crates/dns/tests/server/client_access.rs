@@ -160,7 +160,7 @@ async fn flood(server: SocketAddr) -> usize {
 }
 
 #[test]
-fn udp_responses_to_other_hosts_have_at_most_1232_bytes_and_advertise_it() {
+fn udp_responses_to_other_hosts_have_and_advertise_at_most_1232_bytes() {
     let responder = responder(&["192.0.2.0/24"], 1_232);
     let peer = Peer {
         address: [192, 0, 2, 1].into(),

@@ -60,10 +60,10 @@ impl ProcessConnections {
 /// Load of a Service, which its ports share.
 #[derive(Debug)]
 pub(crate) struct ServiceLoad {
-    /// Number that no other Service of this process has.
-    number: u64,
-    /// Number for requests that no other Service of this process has.
-    number_of_requests: u64,
+    /// Key of the counts of connections by client. No other Service of this process has it.
+    connection_load_id: u64,
+    /// Key of the counts of requests by client. No other Service of this process has it.
+    request_load_id: u64,
     namespace: NamespaceLoad,
     open: AtomicU32,
     /// Requests with a [`RequestPermit`].
@@ -80,8 +80,8 @@ impl Default for ServiceLoad {
     fn default() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
-            number_of_requests: NEXT.fetch_add(1, Ordering::Relaxed),
+            connection_load_id: NEXT.fetch_add(1, Ordering::Relaxed),
+            request_load_id: NEXT.fetch_add(1, Ordering::Relaxed),
             namespace: NamespaceLoad::default(),
             open: AtomicU32::new(0),
             requests: AtomicU32::new(0),
@@ -179,7 +179,7 @@ impl Admission {
         let client_max = process.shares.client_max(process.open_max);
         let slot = process
             .clients
-            .acquire(service.number_of_requests, client.to_canonical(), client_max);
+            .acquire(service.request_load_id, client.to_canonical(), client_max);
         permit.client = slot.map_err(|_| ConnectionRefusal::ClientConnections)?;
         Ok(permit)
     }
@@ -228,7 +228,9 @@ impl Admission {
                 0 => process.shares.client_max(process.open_max),
                 own => own,
             };
-            let slot = process.clients.acquire(self.service.number, client, client_max);
+            let slot = process
+                .clients
+                .acquire(self.service.connection_load_id, client, client_max);
             permit.client = slot.map_err(|_| ConnectionRefusal::ClientConnections)?;
         }
         let per_second = limits.connections_per_second;

@@ -9,8 +9,8 @@ use crate::settings::Balance;
 pub(super) struct Rating {
     /// Rank of the candidate.
     pub rank: Rank,
-    /// Connections and requests under way.
-    pub under_way: usize,
+    /// Number of open connections and requests.
+    pub open_connections_and_requests: usize,
 }
 
 /// Rank of a candidate. Only candidates of the lowest rank are chosen.
@@ -104,7 +104,9 @@ impl Choice {
         let chosen = match self.balance {
             Balance::RoundRobin => first_of_lowest_rank(in_turn, &rating)?,
             Balance::LeastConnections => in_turn
-                .filter_map(|number| rating(number).map(|rating| ((rating.rank, rating.under_way), number)))
+                .filter_map(|number| {
+                    rating(number).map(|rating| ((rating.rank, rating.open_connections_and_requests), number))
+                })
                 .min_by_key(|(key, _)| *key)
                 .map(|(_, number)| number)?,
             Balance::Maglev => {

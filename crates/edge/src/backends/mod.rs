@@ -26,7 +26,7 @@ pub(crate) struct Backend {
     pub address: SocketAddr,
     cookie_ids: ArcSwapOption<CookieIds>,
     pool: Arc<Pool>,
-    under_way: AtomicUsize,
+    open_connections_and_requests: AtomicUsize,
     connections: AtomicU64,
     failures: AtomicU64,
     is_healthy: AtomicBool,
@@ -55,7 +55,7 @@ impl Backend {
             address,
             cookie_ids: ArcSwapOption::empty(),
             pool: Arc::default(),
-            under_way: AtomicUsize::new(0),
+            open_connections_and_requests: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             is_healthy: AtomicBool::new(true),
@@ -85,8 +85,8 @@ impl Backend {
     }
 
     /// Returns the number of connections and requests under way.
-    pub(crate) fn under_way(&self) -> usize {
-        self.under_way.load(Ordering::Relaxed)
+    pub(crate) fn open_connections_and_requests(&self) -> usize {
+        self.open_connections_and_requests.load(Ordering::Relaxed)
     }
 
     /// Returns the number of connections and requests that chose the backend.
@@ -184,7 +184,9 @@ pub(crate) struct ChosenBackend {
 
 impl ChosenBackend {
     fn new(backend: &Arc<Backend>) -> Self {
-        backend.under_way.fetch_add(1, Ordering::Relaxed);
+        backend
+            .open_connections_and_requests
+            .fetch_add(1, Ordering::Relaxed);
         backend.connections.fetch_add(1, Ordering::Relaxed);
         Self {
             backend: backend.clone(),
@@ -194,7 +196,9 @@ impl ChosenBackend {
 
 impl Drop for ChosenBackend {
     fn drop(&mut self) {
-        self.backend.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.backend
+            .open_connections_and_requests
+            .fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -241,8 +245,11 @@ impl Candidate {
             is_ejected: self.backend.is_ejected(now),
             is_in_preferred_zone: self.is_in_preferred_zone,
         })?;
-        let under_way = self.backend.under_way();
-        Some(Rating { rank, under_way })
+        let open_connections_and_requests = self.backend.open_connections_and_requests();
+        Some(Rating {
+            rank,
+            open_connections_and_requests,
+        })
     }
 }
 

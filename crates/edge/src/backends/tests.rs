@@ -87,7 +87,7 @@ fn client_affinity_ends_with_a_usable_backend() {
 }
 
 #[test]
-fn count_under_way_survives_changes_of_settings() {
+fn count_of_open_connections_survives_changes_of_settings() {
     let mut settings = service();
     settings.policy.balance = Balance::LeastConnections;
     let mut listener = listener(Frontend::Tcp, 2);
@@ -96,7 +96,7 @@ fn count_under_way_survives_changes_of_settings() {
     let first = backends.choose(client(1), &[]).expect("a backend");
     listener.backends.reverse();
     backends.set(&settings, &listener, None);
-    assert_eq!(first.backend.under_way(), 1);
+    assert_eq!(first.backend.open_connections_and_requests(), 1);
     let second = backends.choose(client(1), &[]).expect("a backend");
     assert_ne!(first.backend.address, second.backend.address);
     drop(second);

@@ -169,7 +169,7 @@ impl Writer {
     }
 }
 
-/// Completes when the file is written; at once if there is none.
+/// Completes when the file is written; at once if no file is being written.
 async fn wait_until_written(writing: Pin<&mut Option<impl Future<Output = ()>>>) {
     if let Some(writing) = writing.as_pin_mut() {
         writing.await;

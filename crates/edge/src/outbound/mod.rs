@@ -93,7 +93,7 @@ pub(crate) enum ConnectError {
         /// Time limit of all steps together.
         limit: Duration,
     },
-    /// There is no backend, or none besides those that failed.
+    /// There is no backend, or no backend besides those that failed.
     #[error("no backend available")]
     NoBackend,
 }

@@ -118,7 +118,7 @@ async fn connect(
     try_connect(served, trusted, alpn).await.unwrap()
 }
 
-/// Connects with these protocols for ALPN; without ALPN if there are none.
+/// Connects with these protocols for ALPN; without ALPN if there are no protocols.
 async fn try_connect(
     served: &Served,
     trusted: &CertificateDer<'static>,

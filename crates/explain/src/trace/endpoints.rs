@@ -70,7 +70,7 @@ impl Candidate<'_> {
         self.endpoint.conditions.ready.unwrap_or(true)
     }
 
-    fn is_last_resort(&self) -> bool {
+    fn is_serving_while_terminating(&self) -> bool {
         let conditions = &self.endpoint.conditions;
         conditions.serving.unwrap_or(true) && conditions.terminating.unwrap_or(false)
     }
@@ -270,7 +270,7 @@ fn exclusion(candidate: &Candidate<'_>, restriction: &Restriction<'_>) -> (Strin
         return in_slice(reason, candidate.field("addresses[0]"));
     }
     let is_ready = candidate.is_ready();
-    if !is_ready && !candidate.is_last_resort() {
+    if !is_ready && !candidate.is_serving_while_terminating() {
         let reason = if candidate.endpoint.conditions.terminating.unwrap_or(false) {
             "terminating and not serving"
         } else {

@@ -51,9 +51,9 @@ pub struct Connection {
     pub response: Response,
     /// Milliseconds until the response.
     pub milliseconds: u64,
-    /// Decision of an eBPF program when the client connected; absent if there is none, or it was not read.
+    /// Decision of an eBPF program when the client connected; absent if no program decided, or the decision was not read.
     pub at_connect: Option<AtConnect>,
-    /// Conntrack entry; absent if there is none, or it was not read.
+    /// Conntrack entry; absent if the connection has no entry, or the entry was not read.
     pub entry: Option<Entry>,
     /// Rules of nftables that the first packet met, in order.
     pub rules: Vec<MatchedRule>,

@@ -53,7 +53,7 @@ impl Default for Limits {
 /// Single flows in a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowSelection {
-    /// Number of flows, at most; 0 for none.
+    /// Maximum number of flows; 0 for no flows.
     pub rows_max: usize,
     /// Addresses of the clients; empty for all.
     pub clients: Vec<IpNet>,

@@ -32,7 +32,7 @@ impl WorldBuilder {
         self.add_read(Object::read(kind, tree));
     }
 
-    /// Marks a kind as complete: the world has all objects of the kind, even if there are none.
+    /// Marks a kind as complete: the world has all objects of the kind, even if the cluster has no objects of it.
     pub fn mark_present(&mut self, kind: Kind) {
         self.present.insert(kind);
     }

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::settings::StoreSettings;
-use crate::test_images::{TestImage, archive_of, gzip, zstd};
+use crate::tests::test_images::{TestImage, archive_of, gzip, zstd};
 
 struct Host {
     directory: TempDir,
@@ -122,7 +122,7 @@ fn image_without_name_needs_one() {
 #[test]
 fn equal_layers_are_one_member_of_older_archives() {
     let image = TestImage::of_layers(
-        vec![crate::test_images::archive([("file0", &b"one"[..])]); 2],
+        vec![crate::tests::test_images::archive([("file0", &b"one"[..])]); 2],
         gzip,
     );
     let mut builder = tar::Builder::new(Vec::new());
@@ -175,7 +175,7 @@ fn refused_archives_leave_nothing_in_the_store() {
         ),
         (b"text".to_vec(), "truncated"),
         (
-            crate::test_images::archive([("a", &b"b"[..])]),
+            crate::tests::test_images::archive([("a", &b"b"[..])]),
             "contains no image",
         ),
     ] {

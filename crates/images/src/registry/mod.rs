@@ -15,8 +15,6 @@ mod response;
 mod session;
 
 #[cfg(test)]
-mod test_registry;
-#[cfg(test)]
 mod tests;
 
 use crate::digest::Digest;

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::load::LoadSource;
-use crate::test_images::{TestImage, archive_of, gzip};
+use crate::tests::test_images::{TestImage, archive_of, gzip};
 
 fn store(directory: &TempDir) -> ImageStore {
     ImageStore::open(&directory.path().join("images"), StoreSettings::default()).expect("a store")

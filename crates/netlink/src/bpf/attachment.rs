@@ -37,7 +37,7 @@ impl Attachment {
         Ok(Self { descriptor })
     }
 
-    /// Opens the attachment that is pinned at a path; `None` if there is none.
+    /// Opens the attachment that is pinned at a path; `None` if no attachment is pinned there.
     ///
     /// # Errors
     ///

@@ -124,7 +124,7 @@ impl Map {
         Ok(Self { descriptor, shape })
     }
 
-    /// Opens the map that is pinned at a path; `None` if there is none of this shape.
+    /// Opens the map that is pinned at a path; `None` if no map of this shape is pinned there.
     ///
     /// # Errors
     ///

@@ -89,7 +89,7 @@ pub(super) fn pin(object: BorrowedFd<'_>, path: &std::ffi::CStr) -> Result<(), B
     unsafe { bpf(Command::Pin, "pinning an eBPF object", &mut attributes) }.map(drop)
 }
 
-/// Opens the object that is pinned at a path; `None` if there is none.
+/// Opens the object that is pinned at a path; `None` if no object is pinned there.
 pub(super) fn get(path: &std::ffi::CStr) -> Result<Option<OwnedFd>, BpfError> {
     let mut attributes = ObjectAttributes {
         path: path.as_ptr() as u64,

@@ -180,7 +180,7 @@ pub struct Flow {
     /// Identifier of the entry. A later flow with the same addresses usually has another one. The identifier is the
     /// same if the later flow reuses the entry, for example while the earlier one is in TIME_WAIT.
     pub id: u32,
-    /// Conntrack zone; 0 for none.
+    /// Conntrack zone; 0 for the default zone.
     pub zone: u16,
 }
 

@@ -21,7 +21,7 @@ pub struct Element<'a> {
     pub timeout_milliseconds: Option<u64>,
     /// Rest of the timeout in milliseconds. Absent in a new element, it is the timeout.
     pub expiration_milliseconds: Option<u64>,
-    /// Comment; empty for none.
+    /// Comment; empty for no comment.
     pub comment: &'a str,
 }
 

@@ -85,7 +85,7 @@ pub struct Set {
     pub is_interval: bool,
     /// Maximum number of elements, if these have timeouts and rules may add them.
     pub dynamic_size: Option<u32>,
-    /// Comment, which `nft` shows; "" for none.
+    /// Comment, which `nft` shows; "" for no comment.
     pub comment: String,
 }
 

@@ -11,7 +11,7 @@ use super::wire;
 pub struct Table {
     /// Name, unique in its family.
     pub name: String,
-    /// Comment, which `nft` shows; "" for none.
+    /// Comment, which `nft` shows; "" for no comment.
     pub comment: String,
     /// True if the chains of the table are not registered with hooks.
     pub is_dormant: bool,
@@ -89,7 +89,7 @@ pub struct Chain {
     pub name: String,
     /// Registration with a hook, for base chains. The policy is accept.
     pub base: Option<BaseChain>,
-    /// Comment, which `nft` shows; "" for none.
+    /// Comment, which `nft` shows; "" for no comment.
     pub comment: String,
 }
 
@@ -168,7 +168,7 @@ impl Chain {
 pub struct Rule {
     /// Expressions in order.
     pub expressions: Vec<Expression>,
-    /// Comment, which `nft` shows; "" for none.
+    /// Comment, which `nft` shows; "" for no comment.
     pub comment: String,
 }
 

@@ -60,7 +60,7 @@ pub struct TcpSocket {
     pub remote: SocketAddr,
     /// State.
     pub state: State,
-    /// Link to which the socket is bound; 0 for none.
+    /// Link to which the socket is bound; 0 for no link.
     pub link_index: u32,
     /// Number of the socket, never reused (`SO_COOKIE`).
     pub cookie: u64,

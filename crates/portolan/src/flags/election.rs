@@ -33,7 +33,7 @@ pub(crate) struct ElectionFlags {
 }
 
 impl ElectionFlags {
-    /// Returns the settings of the election, or `None` if there is none. `lease_name` is the default name of the Lease.
+    /// Returns the settings of the election, or `None` if there is no election. `lease_name` is the default name of the Lease.
     ///
     /// # Errors
     ///

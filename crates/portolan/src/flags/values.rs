@@ -19,7 +19,7 @@ pub(crate) const NODE_LOCAL_DNS_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 
 /// Port of the agent's endpoint for the API server (upstream's).
 pub(crate) const AGENT_PORT: u16 = 10250;
 
-/// Listen address, or none.
+/// Listen address, or no address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OptionalAddress(pub Option<SocketAddr>);
 

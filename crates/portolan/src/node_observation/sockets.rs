@@ -60,7 +60,7 @@ pub(super) struct Socket {
     pub remote: SocketAddr,
     /// State.
     pub state: SocketState,
-    /// Inode, by which processes refer to the socket; 0 for none.
+    /// Inode, by which processes refer to the socket; 0 for no inode.
     pub inode: u64,
 }
 

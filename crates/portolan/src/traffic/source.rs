@@ -48,7 +48,7 @@ enum Origin {
     /// All nodes, through the API server.
     Nodes,
     /// This node.
-    Here {
+    ThisNode {
         node_name: String,
         proxy: Box<LocalProxy>,
         reader: Box<Reader>,
@@ -95,7 +95,7 @@ impl Source {
         let proxy = LocalProxy::find();
         let plan = proxy.plan(&builder, &node_name)?;
         let reader = Reader::open(Attribution::of(&plan, &query.selection))?;
-        let from = Origin::Here {
+        let from = Origin::ThisNode {
             node_name,
             proxy: Box::new(proxy),
             reader: Box::new(reader),
@@ -138,7 +138,7 @@ impl Source {
             }
             (Origin::Nodes, ObjectSource::Files) => Vec::new(),
             (
-                Origin::Here {
+                Origin::ThisNode {
                     node_name,
                     proxy,
                     reader,
@@ -170,7 +170,7 @@ impl Source {
                 return Ok(());
             }
         };
-        if let Origin::Here {
+        if let Origin::ThisNode {
             node_name,
             proxy,
             reader,

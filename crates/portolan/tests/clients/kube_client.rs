@@ -24,7 +24,7 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(30);
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 #[test]
-fn kube_client_works_with_the_server() {
+fn kube_client_gets_the_responses_that_it_expects() {
     let api = support::Api::start();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

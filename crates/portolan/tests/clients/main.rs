@@ -11,8 +11,8 @@ use std::process::Command;
 use support::Api;
 
 #[test]
-fn python_client_works_with_the_server() {
-    let test = "python_client_works_with_the_server";
+fn python_client_gets_the_responses_that_it_expects() {
+    let test = "python_client_gets_the_responses_that_it_expects";
     let import = Command::new("python3").args(["-c", "import kubernetes"]).output();
     if !import.is_ok_and(|output| output.status.success()) {
         println!("skipped: {test}: python3 has no module kubernetes");

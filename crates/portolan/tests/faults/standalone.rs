@@ -63,7 +63,7 @@ fn host_restores_pods_and_addresses_after_a_reboot() {
 }
 
 #[test]
-fn host_with_a_full_disk_serves_traffic_and_accepts_writes_after_space_is_freed() {
+fn host_with_a_full_disk_serves_and_accepts_writes_after_space_is_freed() {
     in_namespace(|| {
         with_host(|host| {
             host.must(
@@ -129,7 +129,7 @@ const STOP: &str =
     "PID=$(cat /var/lib/portolan/up.lock); kill $PID; while kill -0 $PID 2>/dev/null; do sleep 0.1; done";
 
 #[test]
-fn up_runs_the_proxy_mode_of_its_flag_and_removes_rules_of_the_previous_one() {
+fn up_runs_the_proxy_mode_of_its_flag_and_removes_former_rules() {
     in_namespace(|| {
         with_host(|host| {
             let has_iptables = host.run("command -v iptables-restore").is_success;

@@ -55,23 +55,25 @@ const DEBUGGING: &str = "debugging.md";
 const MULTICLUSTER: &str = "multicluster.md";
 
 #[test]
-fn one_host_guide_works() {
+fn one_host_guide_prints_its_output() {
     in_namespace(|| follow(STANDALONE, "one-host", 1));
 }
 
 #[test]
-fn two_host_guide_works() {
+fn two_host_guide_prints_its_output() {
     in_namespace(|| follow(STANDALONE, "two-hosts", 2));
 }
 
 /// Runs the guide without privileges also if root runs the tests.
 #[test]
-fn one_host_guide_works_without_root() {
+fn one_host_guide_prints_its_output_without_root() {
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: one_host_guide_works_without_root: the other tests run without root");
+        return println!(
+            "skipped: one_host_guide_prints_its_output_without_root: the other tests run without root"
+        );
     }
     let output = Command::new("/proc/self/exe")
-        .args(["--exact", "one_host_guide_works", "--nocapture"])
+        .args(["--exact", "one_host_guide_prints_its_output", "--nocapture"])
         .uid(NOBODY)
         .gid(NOBODY)
         .output()
@@ -79,18 +81,18 @@ fn one_host_guide_works_without_root() {
     let texts = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(output.status.success(), "{}", texts.concat());
     if let Some(line) = texts.concat().lines().find(|line| line.starts_with("skipped: ")) {
-        println!("skipped: one_host_guide_works_without_root: {line}");
+        println!("skipped: one_host_guide_prints_its_output_without_root: {line}");
     }
 }
 
 #[test]
-fn application_tutorial_works() {
+fn application_tutorial_prints_its_output() {
     in_namespace(|| follow(STANDALONE, "tutorial", 1));
 }
 
 #[test]
-fn guestbook_works() {
-    let test = "guestbook_works";
+fn guestbook_guide_prints_its_output() {
+    let test = "guestbook_guide_prints_its_output";
     if !rustix::process::geteuid().is_root() {
         return println!("skipped: {test}: the users of its containers need root");
     }
@@ -107,36 +109,36 @@ fn guestbook_works() {
 }
 
 #[test]
-fn ingress_guide_works() {
+fn ingress_guide_prints_its_output() {
     let openssl = Command::new("openssl").arg("version").output();
     if !openssl.is_ok_and(|output| output.status.success()) {
-        return println!("skipped: ingress_guide_works: openssl is not installed");
+        return println!("skipped: ingress_guide_prints_its_output: openssl is not installed");
     }
     in_namespace(|| follow(INGRESS, "ingress", 1));
 }
 
 #[test]
-fn load_balancer_tutorial_works() {
+fn load_balancer_tutorial_prints_its_output() {
     in_namespace(|| follow(LOAD_BALANCER, "load-balancer", 1));
 }
 
 #[test]
-fn port_ranges_guide_works() {
+fn port_ranges_guide_prints_its_output() {
     in_namespace(|| follow(PORT_RANGES, "port-ranges", 1));
 }
 
 #[test]
-fn egress_guide_works() {
+fn egress_guide_prints_its_output() {
     in_namespace(|| follow(EGRESS, "egress", 2));
 }
 
 #[test]
-fn multicluster_guide_works() {
+fn multicluster_guide_prints_its_output() {
     in_namespace(|| follow(MULTICLUSTER, "multicluster", 2));
 }
 
 #[test]
-fn debugging_guide_works() {
+fn debugging_guide_prints_its_output() {
     in_namespace(|| follow(DEBUGGING, "debugging", 1));
 }
 

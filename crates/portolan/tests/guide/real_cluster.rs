@@ -48,8 +48,8 @@ fn file_name(position: usize, block: &Block) -> String {
 }
 
 #[test]
-fn installation_guide_works() {
-    let test = "installation_guide_works";
+fn installation_guide_prints_its_output() {
+    let test = "installation_guide_prints_its_output";
     let Some(script) = cluster::script_or_skip(test, &[STRIP]) else {
         return;
     };

@@ -14,7 +14,7 @@ const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 
 #[test]
-fn dns_works_with_server_1_24() {
+fn dns_answers_without_warnings_with_server_1_24() {
     let driver = Driver::without_controllers();
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]},
@@ -66,7 +66,7 @@ fn dns_works_with_server_1_24() {
 }
 
 #[test]
-fn endpoint_controllers_work_with_server_1_24() {
+fn endpoint_controllers_write_slices_and_endpoints_with_server_1_24() {
     let driver = Driver::without_controllers();
     let version = Version {
         minor: 24,

@@ -164,7 +164,7 @@ fn check(version: Version, warnings_of_field: usize, warnings_of_cidrs: usize) {
 }
 
 #[test]
-fn proxy_works_with_server_1_24() {
+fn proxy_writes_complete_rules_with_server_1_24() {
     in_namespace(|| {
         check(
             Version {
@@ -179,7 +179,7 @@ fn proxy_works_with_server_1_24() {
 
 /// With the rights of an administrator, the server answers 404.
 #[test]
-fn proxy_works_with_server_1_27() {
+fn proxy_writes_complete_rules_with_server_1_27() {
     in_namespace(|| {
         check(
             Version {
@@ -193,7 +193,7 @@ fn proxy_works_with_server_1_27() {
 }
 
 #[test]
-fn proxy_works_with_server_1_30() {
+fn proxy_writes_complete_rules_with_server_1_30() {
     in_namespace(|| {
         check(
             Version {
@@ -208,7 +208,7 @@ fn proxy_works_with_server_1_30() {
 
 /// ServiceCIDRs are read: packets to unassigned cluster IPs are dropped.
 #[test]
-fn proxy_works_with_server_1_33() {
+fn proxy_writes_complete_rules_with_server_1_33() {
     in_namespace(|| {
         let version = Version {
             minor: 33,

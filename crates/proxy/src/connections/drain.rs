@@ -180,7 +180,7 @@ struct DueEndpoint {
 pub(crate) struct DueDepartures(HashMap<SocketAddr, DueEndpoint>);
 
 impl DueDepartures {
-    /// Returns true if there are none.
+    /// Returns true if no departures are due.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -62,7 +62,7 @@ fn delayed_keys_are_due_in_time_and_success_resets_the_back_off() {
 }
 
 #[test]
-fn earlier_of_two_delays_counts_and_a_key_in_progress_is_not_taken_twice() {
+fn earlier_of_two_delays_counts_and_keys_in_progress_are_taken_once() {
     let mut queue = Queue::default();
     let start = Instant::now();
     let second = Duration::from_secs(1);

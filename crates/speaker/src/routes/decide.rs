@@ -214,7 +214,7 @@ fn prefix(address: IpAddr, advertisement: &Advertisement) -> Option<IpNet> {
     IpNet::new(address, length).ok().map(|prefix| prefix.trunc())
 }
 
-/// Returns true if one of the selectors matches the labels, or if there are none.
+/// Returns true if one of the selectors matches the labels, or if there are no selectors.
 fn matches_any(selectors: &[LabelSelector], labels: &Labels) -> bool {
     let matches = |selector: &LabelSelector| selector.matches(|key| labels.get(key).map(String::as_str));
     selectors.is_empty() || selectors.iter().any(matches)

@@ -24,7 +24,7 @@ fn has_none(routes: &str) -> bool {
 }
 
 #[test]
-fn bird_learns_both_families_over_one_session_with_md5_and_keeps_them_over_a_restart() {
+fn bird_keeps_both_families_of_a_session_with_md5_over_a_restart() {
     testbed::in_namespace(|| {
         Bird::require();
         let fixture = Fixture::start();
@@ -84,7 +84,7 @@ fn bird_learns_both_families_over_one_session_with_md5_and_keeps_them_over_a_res
 }
 
 #[test]
-fn bird_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate() {
+fn bird_learns_preference_and_aggregate_in_an_internal_session_with_bfd() {
     testbed::in_namespace(|| {
         Bird::require();
         let fixture = Fixture::start();
@@ -226,7 +226,7 @@ fn edge() -> (watch::Sender<Served>, watch::Receiver<Served>) {
 }
 
 #[test]
-fn bird_keeps_routes_of_an_edge_with_a_successor_and_loses_those_of_one_that_ends() {
+fn bird_keeps_routes_of_an_ended_edge_only_if_it_has_a_successor() {
     testbed::in_namespace(|| {
         Bird::require();
         let fixture = Fixture::start();

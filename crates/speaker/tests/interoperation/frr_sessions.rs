@@ -39,7 +39,7 @@ fn bgpd(system: u32, neighbor: &str, statements: &[&str], families: &[&str]) -> 
 }
 
 #[test]
-fn frr_learns_both_families_over_one_session_with_md5_and_keeps_them_over_a_restart() {
+fn frr_keeps_both_families_of_a_session_with_md5_over_a_restart() {
     testbed::in_namespace(|| {
         Frr::require();
         let fixture = Fixture::start();
@@ -96,7 +96,7 @@ fn frr_learns_both_families_over_one_session_with_md5_and_keeps_them_over_a_rest
 }
 
 #[test]
-fn frr_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate() {
+fn frr_learns_preference_and_aggregate_in_an_internal_session_with_bfd() {
     testbed::in_namespace(|| {
         Frr::require();
         let fixture = Fixture::start();

@@ -7,7 +7,7 @@ use crate::gobgp::GoBgp;
 use crate::router::Router as _;
 
 #[test]
-fn gobgp_learns_both_families_over_one_session_with_md5_and_keeps_them_over_a_restart() {
+fn gobgp_keeps_both_families_of_a_session_with_md5_over_a_restart() {
     testbed::in_namespace(|| {
         GoBgp::require();
         let fixture = Fixture::start();

@@ -212,7 +212,7 @@ fn open_to_vrf(statements: &str, prepare: impl FnOnce(&Fixture) -> Value) {
 }
 
 #[test]
-fn bird_opens_a_session_to_a_vrf_with_md5_and_the_peer_of_the_vrf_accepts_it() {
+fn bird_opens_a_session_with_md5_to_a_vrf_and_its_peer_accepts_it() {
     testbed::in_namespace(|| {
         open_to_vrf(
             "password \"of both\";",

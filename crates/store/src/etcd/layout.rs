@@ -3,7 +3,7 @@
 //! | key | value |
 //! |---|---|
 //! | `PREFIX/services/default/web` | an object: the offset of its revision, a newline, its bytes without the
-//! revision; `-` instead of the offset if there is none, or if the value is sealed |
+//! revision; `-` instead of the offset if it has no offset, or if the value is sealed |
 //! | `PREFIX/.layout` | the version of this layout, and the offset that is added to etcd's revisions |
 //! | `PREFIX/.commit` | written by each transaction: a random mark, and the last states of objects that it deletes
 //! |

@@ -33,7 +33,7 @@ pub(super) struct LoadResult {
     pub(super) newest: i64,
 }
 
-/// Reads the layout, and etcd's revision of it (0 if there is none).
+/// Reads the layout, and etcd's revision of it (0 if there is no layout).
 pub(super) async fn read_layout(
     connection: &Connection,
     prefix: &Prefix,

@@ -10,8 +10,6 @@ mod state;
 mod watch;
 
 #[cfg(test)]
-mod model;
-#[cfg(test)]
 mod tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};

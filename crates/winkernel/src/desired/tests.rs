@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::schema::Endpoint;
-use crate::test_plans::*;
+use crate::tests::test_plans::*;
 
 /// Desired state of a plan, for observed endpoints.
 struct Case {
@@ -49,7 +49,7 @@ fn of_kind(desired: &Desired, kind: BalancerKind) -> Option<&Balancer> {
     desired.balancers.values().find(|balancer| balancer.kind == kind)
 }
 
-/// Addresses of the endpoints of a load balancer; empty if there is none.
+/// Addresses of the endpoints of a load balancer; empty if there is no such load balancer.
 fn members(desired: &Desired, kind: BalancerKind) -> Vec<String> {
     let found = of_kind(desired, kind)
         .into_iter()
@@ -122,7 +122,7 @@ fn bridged_network_needs_remote_endpoints_only() {
 }
 
 #[test]
-fn overlay_network_needs_source_vip_cluster_ip_and_hosts_of_remote_endpoints() {
+fn overlay_network_needs_source_vip_cluster_ip_and_remote_hosts() {
     let desired = Case::new("Overlay").desired(&web(&json!({}), &json!({})));
     let host = settings().host_mac.unwrap();
     let endpoint = |address, mac, provider: Option<&str>, is_remote| NewEndpoint {
@@ -149,7 +149,7 @@ fn overlay_network_needs_source_vip_cluster_ip_and_hosts_of_remote_endpoints() {
 }
 
 #[test]
-fn hosts_and_addresses_outside_of_the_cluster_need_the_source_address_of_the_node() {
+fn hosts_and_outside_addresses_need_the_source_address_of_the_node() {
     for outside in ["172.30.0.12", "192.0.2.77"] {
         let mut plan = web(&json!({}), &json!({}));
         put_endpoints(
@@ -240,7 +240,7 @@ fn both_policies_local_need_no_remote_endpoint() {
 }
 
 #[test]
-fn preserved_destination_uses_local_endpoints_for_node_ports_and_load_balancer_ips() {
+fn preserved_destination_uses_local_endpoints_for_external_traffic() {
     let mut case = Case::new("L2Bridge");
     case.preserves = true;
     let desired = case.desired(&web(&all_kinds(&json!({})), &ingress("198.51.100.1")));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::schema::ENDPOINT_REMOTE;
-use crate::test_plans::{LOCAL_POD, NETWORK_ID, REMOTE_POD, pod_endpoint};
+use crate::tests::test_plans::{LOCAL_POD, NETWORK_ID, REMOTE_POD, pod_endpoint};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()

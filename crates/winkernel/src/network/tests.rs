@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::schema::Policy;
-use crate::test_plans::network;
+use crate::tests::test_plans::network;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()

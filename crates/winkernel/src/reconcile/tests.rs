@@ -2,9 +2,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake_host::FakeHost;
 use crate::schema::HnsVersion;
-use crate::test_plans::*;
+use crate::tests::fake_host::FakeHost;
+use crate::tests::test_plans::*;
 
 fn host(kind: &str) -> FakeHost {
     let mut host = FakeHost::new(kind);
@@ -204,7 +204,7 @@ fn failed_creation_names_the_service() {
 }
 
 #[test]
-fn load_balancers_are_not_created_without_the_endpoint_of_the_source_vip() {
+fn no_load_balancer_is_created_without_the_endpoint_of_the_source_vip() {
     let (mut host, plan) = (host("Overlay"), web(&json!({}), &json!({})));
     host.refusals.insert("create_endpoint", 1);
     let outcome = Reconciler::new(settings()).reconcile(&mut host, &plan, &none_preserving());
@@ -250,7 +250,7 @@ fn new_network_of_the_same_name_gets_all_objects_again() {
 }
 
 #[test]
-fn flags_that_hns_drops_are_not_a_difference_for_the_process_that_wrote_them() {
+fn flags_dropped_by_hns_are_no_difference_to_the_writing_process() {
     let spec = json!({
         "type": "NodePort", "ports": [{"name": "http", "port": 80, "nodePort": 30080}],
     });

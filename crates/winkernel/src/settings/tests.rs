@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::test_plans::{NODE_IP, features, network, settings};
+use crate::tests::test_plans::{NODE_IP, features, network, settings};
 
 fn hns(kind: &str) -> HnsNetwork {
     HnsNetwork::read(&network(kind))

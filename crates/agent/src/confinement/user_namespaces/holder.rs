@@ -10,10 +10,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use netlink::route::NetworkNamespace;
 use rustix::thread::UnshareFlags;
 
-use super::owners::VolumeOwners;
 use super::ranges::{IDS_PER_POD, IdRange};
 use super::{UserNamespaceError, id_mapped_mounts};
 use crate::sandbox::SELF_EXE;
+use crate::volumes::file_owners::VolumeOwners;
 
 /// Hidden subcommand of the process.
 pub const SUBCOMMAND: &str = "internal-user-namespace";

@@ -10,8 +10,8 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsmount, fsopen, open_tree,
 };
 
-use super::owners::VolumeOwners;
 use crate::sandbox::mount_attributes::set_id_map;
+use crate::volumes::file_owners::VolumeOwners;
 
 /// Errors of a kernel or file system without ID-mapped mounts.
 const UNSUPPORTED: [Errno; 3] = [Errno::INVAL, Errno::PERM, Errno::NOSYS];

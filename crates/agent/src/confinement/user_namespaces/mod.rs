@@ -6,12 +6,11 @@
 //! executes its program.
 //!
 //! Files in volumes keep the owners that they have without a user namespace: ID-mapped mounts translate them.
-//! Without ID-mapped mounts, volumes that the agent creates belong to IDs of the range ([`owners`]).
+//! Without ID-mapped mounts, volumes that the agent creates belong to IDs of the range ([`crate::volumes::file_owners`]).
 
 mod holder;
 pub(crate) mod id_map;
 mod id_mapped_mounts;
-pub mod owners;
 pub mod ranges;
 
 use std::io;

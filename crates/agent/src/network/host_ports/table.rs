@@ -41,7 +41,7 @@ struct FamilyTable {
     pods: BTreeSet<Vec<u8>>,
 }
 
-/// Replaces the table with the host ports of Pods; removes it if there are none.
+/// Replaces the table with the host ports of Pods; removes it if no Pod has a host port.
 ///
 /// # Errors
 /// See [`HostPortError`].

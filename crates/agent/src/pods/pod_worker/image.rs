@@ -101,7 +101,7 @@ pub(super) struct ImageSearches {
 }
 
 impl ImageSearches {
-    /// Waits for the end of a search; `None` if there is none.
+    /// Waits for the end of a search; `None` if no search runs.
     pub(super) async fn next(&mut self) -> Option<FoundImage> {
         let found = self.tasks.join_next().await?;
         // A search panicked: the container looks again at the next check.

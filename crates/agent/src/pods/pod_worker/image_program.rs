@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use ::images::{Image, OverlayAttributes};
 
 use super::start_container::{ContainerStart, ContainerStartError};
-use crate::confinement::user_namespaces::owners::VolumeOwners;
 use crate::containers::ContainerImage;
 use crate::containers::environment::{PATH_DEFAULT, Variables, expand_words};
 use crate::sandbox::protocol::{Confinement, ImageRoot, Mount, Program};
+use crate::volumes::file_owners::VolumeOwners;
 
 /// Files of the Pod with their paths in a container. A volume of the Pod at the path takes precedence.
 pub(super) const POD_FILES: [(&str, &str); 3] = [

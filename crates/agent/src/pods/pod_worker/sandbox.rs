@@ -8,7 +8,6 @@ use netlink::route::{LinkName, NetworkNamespace, RouteError};
 
 use super::PodContext;
 use crate::confinement::sysctls::{self, ForbiddenSysctl};
-use crate::confinement::user_namespaces::owners::PodUsers;
 use crate::confinement::user_namespaces::{Holder, UserNamespaceError};
 use crate::network;
 use crate::network::addresses::AddressError;
@@ -19,6 +18,7 @@ use crate::pods::state_directory::{Record, StateError};
 use crate::resources::cgroups;
 use crate::runtime::{Executor, RuntimeError, Sandbox, SandboxEvent};
 use crate::sandbox;
+use crate::volumes::file_owners::PodUsers;
 
 /// Host names of the node, which Pods in the host network share.
 const HOSTS: &str = "/etc/hosts";

@@ -7,13 +7,12 @@ use client::ClientError;
 
 use super::PodContext;
 use super::image::ImageSource;
-use crate::confinement::user_namespaces::owners::PodUsers;
 use crate::confinement::{ConfinementError, check_image_user, confinement};
 use crate::containers::environment::{
     EnvironmentError, PodFacts, SourceKind, Sources, Variables, container_variables, expand_words,
     referenced_sources,
 };
-use crate::images::echo;
+use crate::echo;
 use crate::images::image_table::{Entrypoint, ImageUser};
 use crate::object::Container;
 use crate::pods::state_directory::StateError;
@@ -21,6 +20,7 @@ use crate::resources::cgroups::{CgroupError, Limits};
 use crate::runtime::RuntimeError;
 use crate::sandbox::SELF_EXE;
 use crate::sandbox::protocol::{Program, StandardStreams};
+use crate::volumes::file_owners::PodUsers;
 use crate::volumes::read_variables;
 
 /// Reason why a container does not start. The message goes into its status; the worker retries with back-off.

@@ -7,10 +7,10 @@ use tokio::time::sleep;
 
 use super::PodWorker;
 use super::start_container::ContainerStart;
-use crate::confinement::user_namespaces::owners::VolumeOwners;
 use crate::containers::termination_message::{read_file, read_log};
 use crate::pods::state_directory::StateError;
 use crate::sandbox::protocol::{Confinement, Mount};
+use crate::volumes::file_owners::VolumeOwners;
 
 /// Time in which a log stays the same after the exit of its container. The sandbox writes it on a thread of its own.
 const LOG_QUIET_TIME: Duration = Duration::from_millis(100);

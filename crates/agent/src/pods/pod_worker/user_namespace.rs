@@ -2,9 +2,9 @@
 
 use super::PodContext;
 use super::sandbox::{PodSandbox, SandboxError};
-use crate::confinement::user_namespaces::owners::PodUsers;
 use crate::confinement::user_namespaces::ranges::IdRange;
 use crate::confinement::user_namespaces::{Holder, UserNamespaceError};
+use crate::volumes::file_owners::PodUsers;
 
 impl PodContext {
     /// Returns true if the Pod has its own user namespace.

@@ -8,9 +8,9 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::PodContext;
-use crate::confinement::user_namespaces::owners::PodUsers;
 use crate::containers::environment::PodFacts;
 use crate::object::Pod;
+use crate::volumes::file_owners::PodUsers;
 use crate::volumes::{VolumeSetUpError, Volumes};
 
 /// Volumes of one Pod.

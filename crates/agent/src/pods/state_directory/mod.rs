@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::confinement::user_namespaces::owners::PodUsers;
 use crate::containers::Checkpoint;
 use crate::network::host_ports::HostPort;
+use crate::volumes::file_owners::PodUsers;
 use crate::volumes::tmpfs;
 
 #[cfg(test)]

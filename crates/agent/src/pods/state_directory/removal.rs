@@ -38,7 +38,7 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
 }
 
-/// Removes the names in the topmost directory. Returns false if there is none.
+/// Removes the names in the topmost directory. Returns false if it has no name.
 fn remove_names(top: &OwnedFd, moved: &mut u64) -> io::Result<bool> {
     for_each_name(top, |name| {
         if !remove_file(top, name)? {
@@ -60,7 +60,7 @@ fn empty_directory(directory: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::R
     })
 }
 
-/// Calls a function for each name in a directory. Returns false if there is none.
+/// Calls a function for each name in a directory. Returns false if it has no name.
 fn for_each_name(directory: &OwnedFd, mut call: impl FnMut(&CStr) -> io::Result<()>) -> io::Result<bool> {
     let mut has_any = false;
     for entry in Dir::read_from(directory)? {

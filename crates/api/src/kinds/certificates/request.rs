@@ -66,7 +66,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Returns the common name; `None` if there is none or more than one.
+    /// Returns the common name; `None` if the request has no common name or more than one.
     pub fn common_name(&self) -> Option<&str> {
         match self.common_names.as_slice() {
             [one] => Some(one),

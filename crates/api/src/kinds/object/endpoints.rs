@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::endpointslice::TargetRef;
+use super::endpoint_slice::TargetRef;
 use super::meta::{ObjectMeta, null_as_default, resource};
 use super::service::Protocol;
 

@@ -4,8 +4,8 @@
 mod address_pool;
 mod apps;
 mod certificate;
+mod endpoint_slice;
 mod endpoints;
-mod endpointslice;
 mod ingress;
 mod lease;
 mod meta;
@@ -28,12 +28,12 @@ pub use certificate::{
     CertificateSigningRequest, CertificateSigningRequestCondition, CertificateSigningRequestSpec,
     CertificateSigningRequestStatus,
 };
-pub use endpoints::{EndpointAddress, EndpointSubset, Endpoints, SubsetPort};
-pub use endpointslice::SERVICE_NAME_LABEL;
-pub use endpointslice::{
+pub use endpoint_slice::SERVICE_NAME_LABEL;
+pub use endpoint_slice::{
     AddressType, Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, HintName,
     TargetRef,
 };
+pub use endpoints::{EndpointAddress, EndpointSubset, Endpoints, SubsetPort};
 pub use ingress::{
     Ingress, IngressBackend, IngressClass, IngressClassSpec, IngressPath, IngressPaths, IngressRule,
     IngressServiceBackend, IngressSpec, IngressStatus, IngressTls, ServiceBackendPort,

@@ -10,7 +10,7 @@ pub struct RequestedHostPort<'a> {
     pub host_ip: &'a str,
     /// TCP, UDP or SCTP; empty for TCP.
     pub protocol: &'a str,
-    /// Port of the node; 0 for none.
+    /// Port of the node; 0 for no port.
     pub port: u16,
 }
 

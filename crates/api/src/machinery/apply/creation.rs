@@ -27,7 +27,7 @@ const IDENTITY_OF_METADATA: [&str; 9] = [
     "resourceVersion",
 ];
 
-/// Returns the fields of a new object as `FieldsV1`, without the top-level field `reset`; `None` if there are none.
+/// Returns the fields of a new object as `FieldsV1`, without the top-level field `reset`; `None` if there are no other fields.
 pub(super) fn created_fields(object: &Value, kind: &Kind, reset: Option<&str>) -> Option<Value> {
     let (layout, zero) = (Layout::of_kind(kind), zero_of(kind));
     let mut fields: Vec<(String, Value)> = Vec::new();

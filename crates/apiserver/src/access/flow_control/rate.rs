@@ -38,7 +38,7 @@ impl<K: Copy + Eq + Hash> Rates<K> {
         self.per_second == 0 || bucket.is_none_or(|bucket| tokens_at(self.per_second, bucket, now) >= 1.0)
     }
 
-    /// Takes one token of a holder. Returns false if there is none.
+    /// Takes one token of a holder. Returns false if the holder has no token.
     pub(crate) fn take_token(&mut self, holder: K, now: Instant) -> bool {
         if self.per_second == 0 {
             return true;

@@ -63,7 +63,7 @@ struct QueuePosition {
 #[derive(Debug)]
 struct User<W> {
     held: u32,
-    /// Sequence number of the user's last seat from the queue; 0 for none.
+    /// Sequence number of the user's last seat from the queue; 0 for no such seat.
     served: u64,
     waiting: VecDeque<(QueueNumber, W)>,
 }

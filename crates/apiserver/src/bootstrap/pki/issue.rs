@@ -34,7 +34,7 @@ pub(super) enum Purpose<'a> {
     Client {
         /// Common name.
         user: &'a str,
-        /// Organization, "" for none.
+        /// Organization; "" for no organization.
         group: &'a str,
     },
     /// Client certificate of a node component, issued by an administrator.

@@ -91,7 +91,7 @@ impl Allocation {
         Ok(())
     }
 
-    /// Reserves a free address of a family; `None` if there is none. A dry run returns an address without a
+    /// Reserves a free address of a family; `None` if no address is free. A dry run returns an address without a
     /// reservation.
     pub(super) fn take_next_address(&mut self, family: Family) -> Option<IpAddr> {
         if self.is_dry_run {
@@ -127,7 +127,7 @@ impl Allocation {
         Ok(())
     }
 
-    /// Reserves a free port; `None` if there is none. As upstream, a dry run shows the successor of its highest port,
+    /// Reserves a free port; `None` if no port is free. As upstream, a dry run shows the successor of its highest port,
     /// and begins above the range.
     pub(super) fn take_next_port(&mut self) -> Option<i64> {
         if self.is_dry_run {

@@ -313,7 +313,7 @@ impl Pools {
         }
     }
 
-    /// Takes a free port; `None` if there is none.
+    /// Takes a free port; `None` if no port is free.
     pub(super) fn take_next_port(&mut self) -> Option<u16> {
         let Self { ports, rng, .. } = self;
         ports.take_next(&mut |below| rng.u64(0..below))

@@ -46,7 +46,7 @@ impl DisplacementQueue {
         largest_source.map(|(source, _)| *source)
     }
 
-    /// Displaces the oldest connection of a source. The caller takes over its count. Returns false if there is none.
+    /// Displaces the oldest connection of a source. The caller takes over its count. Returns false if the source has no connection.
     pub(super) fn displace_oldest(&mut self, source: Source) -> bool {
         let oldest = self.0.get_mut(&source).and_then(VecDeque::pop_front);
         let Some(oldest) = oldest else { return false };

@@ -14,14 +14,14 @@ use crate::limited_pool::{Bounds, LimitedPool};
 /// Limits of the memory of bodies in KiB. A decoded body takes several times its size, so the limits also bound the
 /// memory of writes. A user may hold one body of the largest size and some of usual size. A quarter of the total is
 /// reserved for nodes and components of the cluster.
-const KIB: Bounds = Bounds {
+const BODY_KIBIBYTES: Bounds = Bounds {
     total: 32 << 10,
     without_reserve: 24 << 10,
     per_holder: 4 << 10,
     per_reserved_holder: 8 << 10,
 };
 /// Limit of incomplete bodies. The minimum rate bounds the duration of a body of a slow client.
-const OPEN: Bounds = Bounds {
+const OPEN_BODIES: Bounds = Bounds {
     total: 4096,
     without_reserve: 3072,
     per_holder: 64,
@@ -56,8 +56,8 @@ pub(super) struct OpenBody {
 impl BodyMemory {
     pub(crate) fn new() -> BodyMemory {
         BodyMemory {
-            kib: Mutex::new(LimitedPool::new(KIB)),
-            open: Mutex::new(LimitedPool::new(OPEN)),
+            kib: Mutex::new(LimitedPool::new(BODY_KIBIBYTES)),
+            open: Mutex::new(LimitedPool::new(OPEN_BODIES)),
             freed: Notify::new(),
         }
     }

@@ -162,7 +162,7 @@ fn sort_and_deduplicate(mut links: Vec<LinkPattern>) -> Arc<[LinkPattern]> {
     links.into()
 }
 
-/// Returns true if one of the selectors matches the labels, or if there are none.
+/// Returns true if one of the selectors matches the labels, or if there are no selectors.
 pub(super) fn matches_any(selectors: &[LabelSelector], labels: &Labels) -> bool {
     let matches = |selector: &LabelSelector| selector.matches(|key| labels.get(key).map(String::as_str));
     selectors.is_empty() || selectors.iter().any(matches)

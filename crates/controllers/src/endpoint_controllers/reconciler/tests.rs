@@ -10,7 +10,7 @@ use super::super::job::{FinishedJob, JobKind, JobResult};
 use super::super::watches::{Arrival, Change};
 use super::{EndpointReconciler, Job, Options};
 use crate::api_requests::ObjectList;
-use crate::endpointslice::{Report, SliceWrite};
+use crate::endpoint_slice::{Report, SliceWrite};
 use crate::selection::Selection;
 
 /// Returns the reconciler with the EndpointSlice controller only and a Service without Pods, and the time.

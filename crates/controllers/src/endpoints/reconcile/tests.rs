@@ -9,7 +9,7 @@ use serde_json::json;
 use super::super::{MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY};
 use super::{EndpointsWrite, Inputs, reconcile};
 use crate::caches::PodFacts;
-use crate::endpointslice::fixtures::{facts, pod, service, service_with_selector};
+use crate::endpoint_slice::tests::fixtures::{facts, pod, service, service_with_selector};
 
 fn write(service: &Service, pods: &[Pod], current: Option<&Endpoints>) -> Option<EndpointsWrite> {
     let pods = facts(pods);
@@ -79,7 +79,7 @@ fn readiness_selects_the_list_unless_not_ready_addresses_are_published() {
 }
 
 #[test]
-fn terminating_pods_are_omitted_unless_not_ready_addresses_are_published() {
+fn terminating_pods_are_published_only_with_not_ready_addresses() {
     let mut going = pod(1, true, 80);
     going.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
     assert!(

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Inputs, SliceChanges, reconcile};
-use crate::endpointslice::SliceWrite;
-use crate::endpointslice::fixtures::slices_after;
+use crate::endpoint_slice::SliceWrite;
+use crate::endpoint_slice::tests::fixtures::slices_after;
 
 fn service(selector: Value) -> Service {
     serde_json::from_value(

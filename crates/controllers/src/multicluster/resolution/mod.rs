@@ -157,7 +157,7 @@ pub(super) struct Resolution {
     pub(super) accepted: BTreeMap<ClusterId, AcceptedPorts>,
 }
 
-/// Merges exports; `None` if there are none.
+/// Merges exports; `None` if there are no exports.
 pub(super) fn resolve(exports: &[ClusterExport<'_>]) -> Option<Resolution> {
     let mut sorted: Vec<&ClusterExport<'_>> = exports.iter().collect();
     sorted.sort_by(|a, b| a.order().cmp(&b.order()));

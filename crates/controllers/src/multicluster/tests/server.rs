@@ -169,7 +169,7 @@ fn mirrored(objects: &BTreeMap<String, Value>, path: &str) -> Value {
         path.starts_with(&prefix)
             && has(SERVICE_NAME_LABEL)
             && has(SOURCE_CLUSTER_LABEL)
-            && has(crate::endpointslice::MANAGED_BY_LABEL)
+            && has(crate::endpoint_slice::MANAGED_BY_LABEL)
     };
     let items: Vec<&Value> = objects
         .iter()

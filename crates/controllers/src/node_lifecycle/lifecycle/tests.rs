@@ -97,7 +97,7 @@ impl Cluster {
 }
 
 #[test]
-fn nodes_without_renewals_get_the_eviction_taint_and_lose_it_after_a_renewal() {
+fn nodes_without_renewals_have_the_eviction_taint_until_a_renewal() {
     let mut cluster = Cluster::new(&["a", "b", "c"], Settings::default());
     cluster.advance(100, &["a", "b", "c"]);
     assert_eq!(cluster.out(), Vec::<&str>::new());
@@ -160,7 +160,7 @@ fn nodes_without_a_lease_have_the_startup_grace_period() {
 }
 
 #[test]
-fn settings_for_small_clusters_give_a_failed_node_the_eviction_taint_within_ten_seconds() {
+fn settings_for_small_clusters_taint_a_failed_node_within_ten_seconds() {
     const RENEWAL_SECONDS: u64 = 2;
     // For each moment between two renewals.
     for failed_at in 20..20 + RENEWAL_SECONDS {

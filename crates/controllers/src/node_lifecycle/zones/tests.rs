@@ -41,7 +41,7 @@ fn left_after(zones: &[(&str, usize, usize)], seconds: u64) -> usize {
 }
 
 #[test]
-fn eviction_is_granted_for_one_node_at_once_and_for_others_every_ten_seconds() {
+fn eviction_is_granted_for_one_node_at_once_then_every_ten_seconds() {
     assert_eq!(left_after(&[("a", 1, 1)], 1), 1);
     assert_eq!(left_after(&[("a", 5, 3)], 1), 1);
     assert_eq!(left_after(&[("a", 5, 3)], 21), 3);
@@ -53,7 +53,7 @@ fn eviction_is_granted_for_one_node_at_once_and_for_others_every_ten_seconds() {
 }
 
 #[test]
-fn partially_disrupted_zones_keep_their_nodes_and_failed_zones_lose_them_slowly() {
+fn partially_disrupted_zones_keep_nodes_failed_zones_lose_them_slowly() {
     assert_eq!(
         left_after(&[("a", 2, 3)], 600),
         0,

@@ -129,7 +129,7 @@ fn spread_keeps_the_skew_of_domains() {
 }
 
 #[test]
-fn terms_and_constraints_beyond_the_bound_refuse_the_pod_and_do_not_affect_others() {
+fn terms_and_constraints_beyond_the_bound_refuse_only_their_pod() {
     const TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let spread = json!({"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"});
     let spec = |count: usize| {

@@ -3,7 +3,7 @@ use plan::Settings;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::test_plans::settings;
+use crate::tests::test_plans::settings;
 
 /// Returns the groups of a Service with these fields and two endpoints, the first one on this node.
 fn groups_of(settings: Settings, spec: Value, annotations: Value) -> Vec<Group> {

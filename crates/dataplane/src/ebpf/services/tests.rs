@@ -2,7 +2,7 @@ use api::object::{EndpointSlice, Service};
 use serde_json::json;
 
 use super::*;
-use crate::test_plans::settings;
+use crate::tests::test_plans::settings;
 
 /// KernelFeatures of current kernels.
 const KERNEL_FEATURES: KernelFeatures = KernelFeatures {

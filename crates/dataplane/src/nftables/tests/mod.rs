@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::layout::Map;
 use super::*;
-use crate::test_plans::{planned, put, settings};
+use crate::tests::test_plans::{planned, put, settings};
 
 mod affinity;
 mod drift;

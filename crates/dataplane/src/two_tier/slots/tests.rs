@@ -198,7 +198,7 @@ fn assert_delivered(cluster: &mut Cluster, opened: &[(u32, u32, Arc<str>)], spre
 
 /// The node `joined` does not know that the node `previous` had the slots before the node `current`.
 #[test]
-fn connections_are_found_from_a_node_that_joined_without_their_previous_node() {
+fn connections_are_found_from_a_new_node_without_their_previous_node() {
     let mut cluster = Cluster {
         weights: weights(&[("previous", 1)]),
         ..Cluster::default()

@@ -42,7 +42,7 @@ pub(super) const FRONTENDS_SHAPE: MapShape = map_shape(
     NUMBER_BYTES,
     FRONTENDS_MAX,
 );
-/// Map from a slot to the number of its node; 0 for none.
+/// Map from a slot to the number of its node; 0 for no node.
 pub(super) const SLOTS_SHAPE: MapShape = map_shape(
     "slots",
     MapKind::Array,

@@ -97,7 +97,7 @@ fn bounds_the_number_of_counted_clients() {
 }
 
 #[test]
-fn counts_correctly_from_many_threads() {
+fn counts_of_many_threads_add_up() {
     let clients = ClientConnections::default();
     std::thread::scope(|scope| {
         for _ in 0..4 {

@@ -25,7 +25,7 @@ fn chosen_among(balance: Balance, standings: &[Option<Rating>], clients: &[u32])
 
 const USABLE: Option<Rating> = Some(Rating {
     rank: Rank::BEST,
-    under_way: 0,
+    open_connections_and_requests: 0,
 });
 
 #[test]
@@ -76,10 +76,10 @@ fn round_robin_is_fair_beside_an_unusable_backend() {
 
 #[test]
 fn least_connections_chooses_equals_in_turn() {
-    let busy = |under_way| {
+    let busy = |open_connections_and_requests| {
         Some(Rating {
             rank: Rank::BEST,
-            under_way,
+            open_connections_and_requests,
         })
     };
     let chosen = chosen_among(Balance::LeastConnections, &[busy(3), busy(1), busy(1)], &[1; 4]);
@@ -118,8 +118,12 @@ fn any_standing() -> impl Strategy<Value = Option<Rating>> {
         is_ejected: d,
         is_in_preferred_zone: e,
     });
-    (condition, 0..5_usize)
-        .prop_map(|(condition, under_way)| Rank::of(condition).map(|rank| Rating { rank, under_way }))
+    (condition, 0..5_usize).prop_map(|(condition, open_connections_and_requests)| {
+        Rank::of(condition).map(|rank| Rating {
+            rank,
+            open_connections_and_requests,
+        })
+    })
 }
 
 fn any_balance() -> impl Strategy<Value = Balance> {

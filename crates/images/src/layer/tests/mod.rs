@@ -8,7 +8,7 @@ use tar::{Builder, EntryType, Header};
 use tempfile::TempDir;
 
 use super::*;
-use crate::test_images::{gzip, zstd};
+use crate::tests::test_images::{gzip, zstd};
 
 mod hostile;
 mod model;

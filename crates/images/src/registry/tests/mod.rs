@@ -5,15 +5,17 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::download::{RATE_BYTES_MIN, RATE_PERIOD, Rate};
-use super::test_registry::{Fault, Protection, TestRegistry};
 use super::*;
 use crate::image::Image;
 use crate::reference::Reference;
 use crate::settings::StoreSettings;
 use crate::store::ImageStore;
-use crate::test_images::{TestImage, gzip, zstd};
+use crate::tests::test_images::{TestImage, gzip, zstd};
 
 mod parsing;
+mod test_registry;
+
+use test_registry::{Fault, Protection, TestRegistry};
 
 struct Host {
     directory: TempDir,

@@ -7,7 +7,7 @@ use api::object::{EndpointSlice, Protocol, Resource, Service};
 use clap::Args;
 use client::{JSON, MERGE_PATCH};
 use controllers::backends::MANAGED_BY;
-use controllers::endpointslice::MANAGED_BY_LABEL;
+use controllers::endpoint_slice::MANAGED_BY_LABEL;
 use http::Method;
 use serde_json::Value;
 

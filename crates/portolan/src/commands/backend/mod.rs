@@ -92,7 +92,7 @@ async fn read(
     namespace: &str,
     service: Option<&str>,
 ) -> Result<Vec<EndpointSlice>, CommandError> {
-    let label = controllers::endpointslice::MANAGED_BY_LABEL;
+    let label = controllers::endpoint_slice::MANAGED_BY_LABEL;
     let mut selector = format!("{label}={MANAGED_BY}");
     if let Some(service) = service {
         selector.push_str(&format!(",{SERVICE_NAME_LABEL}={service}"));

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use api::ip::Family;
 use api::object::{EndpointSlice, Protocol, SERVICE_NAME_LABEL, Service, ServicePort};
 use controllers::backends::{MANAGED_BY, PROBE_ANNOTATION};
-use controllers::endpointslice::MANAGED_BY_LABEL;
+use controllers::endpoint_slice::MANAGED_BY_LABEL;
 use probe::definition::Probe;
 use serde_json::{Value, json};
 

@@ -62,7 +62,7 @@ pub(crate) fn notes(traffic: &ClusterTraffic) -> Vec<String> {
     notes
 }
 
-/// Returns the nodes that are meant, as a text; `None` if there are none.
+/// Returns the nodes that are meant, as a text; `None` if no node is meant.
 fn nodes(all: &[&NodeState], is_meant: fn(&NodeState) -> bool) -> Option<String> {
     let meant: Vec<&str> = all
         .iter()

@@ -65,7 +65,7 @@ fn expect_no_connection(listener: &TcpListener) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_of_owners_add_no_subresource_to_requests_of_the_garbage_collector() {
+async fn owner_names_add_no_subresource_to_garbage_collector_requests() {
     let api = Api::start();
     let administrator = access::administrator(&api);
     let agent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");

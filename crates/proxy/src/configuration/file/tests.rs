@@ -61,7 +61,7 @@ fn older_kubeadm_files_have_the_same_meaning() {
 }
 
 #[test]
-fn edited_kubeadm_file_causes_one_warning_with_unknown_and_duplicate_fields() {
+fn kubeadm_file_with_unknown_and_duplicate_fields_causes_one_warning() {
     let (configuration, warnings) = read_config_map(include_str!("tests/edited.yaml"));
     assert_eq!(
         warnings,

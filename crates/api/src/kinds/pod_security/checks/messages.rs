@@ -26,7 +26,7 @@ pub(super) fn format_containers(names: &[&str]) -> String {
     )
 }
 
-/// Formats the violating security contexts: `pod and containers "a", "b"`; `None` if there are none.
+/// Formats the violating security contexts: `pod and containers "a", "b"`; `None` if no context violates the check.
 pub(super) fn format_setters(is_pod: bool, names: &[&str]) -> Option<String> {
     match (is_pod, names) {
         (false, []) => None,

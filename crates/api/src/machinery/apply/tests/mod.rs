@@ -683,7 +683,7 @@ fn new_workloads_have_no_entries_of_fields_that_are_always_present() {
 }
 
 #[test]
-fn many_managers_are_parsed_in_linear_time_and_the_last_entry_of_each_counts() {
+fn many_managers_parse_in_linear_time_and_their_last_entries_count() {
     let entry = |manager: usize, time: &str| {
         json!({"apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}, "operation": "Apply",
             "manager": manager.to_string(), "time": time})

@@ -126,7 +126,7 @@ async fn certificates_are_invalid_after_their_expiration() {
 }
 
 #[tokio::test]
-async fn certificates_of_an_earlier_incarnation_are_invalid_within_the_same_second() {
+async fn certificates_of_earlier_incarnations_are_invalid_in_the_same_second() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path());
     let with_incarnation = |uid: &str, joined_by: &str| {

@@ -74,7 +74,7 @@ struct PublicKey {
 }
 
 impl Keys {
-    /// Reads the keys of a directory. Creates a signing key if there is none or if its period is over.
+    /// Reads the keys of a directory. Creates a signing key if there is no key or its period is over.
     pub(crate) fn open(directory: &Path, now: SystemTime) -> Result<Keys, KeyError> {
         let (key_path, public_path) = (directory.join("sa.key"), directory.join("sa.pub"));
         let current = read(&key_path)?.filter(|_| !is_old(&key_path, now));

@@ -288,7 +288,7 @@ fn host_keeps_its_certificate_until_its_next_secret_is_read() {
 }
 
 #[test]
-fn invalid_certificate_leaves_the_host_without_tls_or_with_the_former_one() {
+fn host_keeps_its_former_certificate_or_none_after_an_invalid_one() {
     let mut state = state(json!([{"hosts": ["shop.test"], "secretName": "cert"}]));
     state.ingresses_synced();
     read_secret(&mut state, "shop", "1", "cert", "key");

@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Decision, Inputs, Step, Workload, timestamp};
-use crate::replicaset::ReplicaPod;
+use crate::replica_set::ReplicaPod;
+use crate::workload::{Decision, Inputs, Step, Workload, timestamp};
 
 const NOW: &str = "2026-01-01T00:00:00Z";
 /// Number of steps after which a model that still changes has a defect.

@@ -1,12 +1,12 @@
-//! The keys of the endpoint controllers.
+//! The keys of the endpoint controllers' queues.
 
 use api::object::{ObjectKey, Service};
 
 use crate::selection::Controller;
 
-/// A unit of work: one object of one controller.
+/// Key of a sync: one object of one controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Work {
+pub(crate) enum SyncKey {
     /// The EndpointSlices of a Service.
     Slices(ObjectKey),
     /// The Endpoints of a Service.
@@ -15,8 +15,8 @@ pub(crate) enum Work {
     Mirroring(ObjectKey),
 }
 
-impl Work {
-    /// Returns the controller that does this work.
+impl SyncKey {
+    /// Returns the controller that syncs the object.
     pub(super) fn controller(&self) -> Controller {
         match self {
             Self::Slices(_) => Controller::EndpointSlice,
@@ -26,7 +26,7 @@ impl Work {
     }
 
     /// Returns the key of the Service or Endpoints.
-    pub(super) fn key(&self) -> &ObjectKey {
+    pub(super) fn object_key(&self) -> &ObjectKey {
         match self {
             Self::Slices(key) | Self::Endpoints(key) | Self::Mirroring(key) => key,
         }
@@ -34,15 +34,15 @@ impl Work {
 
     /// Returns the namespace of the Service or Endpoints.
     pub(super) fn namespace(&self) -> &str {
-        &self.key().namespace
+        &self.object_key().namespace
     }
 }
 
 /// The topic of Events: those of a sync, or the failure of its writes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Topic {
-    Findings(Work),
-    Failure(Work),
+    Findings(SyncKey),
+    Failure(SyncKey),
 }
 
 /// Returns true if the controllers maintain endpoints for the Service (EPS-01, EPC-01).

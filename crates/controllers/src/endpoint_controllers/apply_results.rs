@@ -7,7 +7,7 @@ use reconcile::events::{EventText, ObjectReference};
 
 use super::job::{FinishedJob, JobResult};
 use super::reconciler::EndpointReconciler;
-use super::work::{Topic, Work};
+use super::sync_key::{SyncKey, Topic};
 use crate::caches::drop_trigger_time;
 use crate::endpoints;
 use crate::metrics::SyncResult;
@@ -30,12 +30,12 @@ impl EndpointReconciler {
     }
 
     /// Applies the result of work: updates the caches, and queues the work again after a failure.
-    pub(super) fn apply_result(&mut self, work: Work, result: JobResult, now: Instant) {
-        let key = work.key();
+    pub(super) fn apply_result(&mut self, work: SyncKey, result: JobResult, now: Instant) {
+        let key = work.object_key();
         let error = match result {
             JobResult::SlicesRead(Ok(listed)) => {
                 let slices = match work {
-                    Work::Mirroring(_) => &mut self.caches.mirrored,
+                    SyncKey::Mirroring(_) => &mut self.caches.mirrored,
                     _ => &mut self.caches.slices,
                 };
                 slices.apply_list(key, listed.items, listed.revision);
@@ -52,7 +52,7 @@ impl EndpointReconciler {
             }
             JobResult::SlicesRead(Err(error)) | JobResult::EndpointsRead(Err(error), _) => Some(error),
             JobResult::SlicesWritten(mut report) => {
-                let is_mirror = matches!(work, Work::Mirroring(_));
+                let is_mirror = matches!(work, SyncKey::Mirroring(_));
                 self.metrics.update(|values| {
                     let changes = if is_mirror {
                         &mut values.mirroring.changes
@@ -91,35 +91,35 @@ impl EndpointReconciler {
     }
 
     /// Continues a sync after its objects were read.
-    fn resume(&mut self, work: Work, now: Instant) {
+    fn resume(&mut self, work: SyncKey, now: Instant) {
         self.needs_refresh.remove(&work);
         self.sync(work, now);
     }
 
     /// Ends work with success, or schedules a retry.
-    pub(super) fn record_result(&mut self, work: &Work, error: Option<SyncError>, now: Instant) {
+    pub(super) fn record_result(&mut self, work: &SyncKey, error: Option<SyncError>, now: Instant) {
         let topic = Topic::Failure(work.clone());
         // A terminating namespace accepts no new objects and needs none (EPC-14).
         let is_terminating =
             |error: &SyncError| matches!(error, SyncError::Request(e) if e.is_namespace_terminating());
         let error = error.filter(|error| !is_terminating(error));
-        if matches!(work, Work::Slices(_)) {
+        if matches!(work, SyncKey::Slices(_)) {
             let result = error.as_ref().map_or(SyncResult::Success, |_| SyncResult::Error);
             self.metrics.update(|values| values.slices.count_sync(result));
         }
         let Some(error) = error else {
             self.events.replace(topic, Vec::new());
             match work {
-                Work::Slices(key) => self.slice_triggers.written(key),
-                Work::Endpoints(key) => self.endpoints_triggers.written(key),
-                Work::Mirroring(_) => {}
+                SyncKey::Slices(key) => self.slice_triggers.written(key),
+                SyncKey::Endpoints(key) => self.endpoints_triggers.written(key),
+                SyncKey::Mirroring(_) => {}
             }
             // A complete list in the meantime requires another sync.
             if self.needs_refresh.contains(work) {
                 self.queues.add(work.clone(), now);
             }
             let duration = self.queues.done(work, now);
-            if matches!(work, Work::Mirroring(_)) {
+            if matches!(work, SyncKey::Mirroring(_)) {
                 self.metrics
                     .update(|values| values.mirroring.observe_sync(duration));
             }
@@ -137,16 +137,16 @@ impl EndpointReconciler {
     }
 
     /// Returns the object and the reason of the Event about a failure (EPS-22, EPC-14).
-    fn failure_event(&self, work: &Work) -> (Option<ObjectReference>, Option<&'static str>) {
-        let key = work.key();
+    fn failure_event(&self, work: &SyncKey) -> (Option<ObjectReference>, Option<&'static str>) {
+        let key = work.object_key();
         let service = || self.caches.service(key).map(ObjectReference::of);
         match work {
-            Work::Slices(_) => (service(), Some("FailedToUpdateEndpointSlices")),
-            Work::Endpoints(_) => match self.caches.endpoints.get(key) {
+            SyncKey::Slices(_) => (service(), Some("FailedToUpdateEndpointSlices")),
+            SyncKey::Endpoints(_) => match self.caches.endpoints.get(key) {
                 Some(current) => (Some(ObjectReference::of(current)), Some("FailedToUpdateEndpoint")),
                 None => (service(), Some("FailedToCreateEndpoint")),
             },
-            Work::Mirroring(_) => (None, None),
+            SyncKey::Mirroring(_) => (None, None),
         }
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::SliceWrite;
-use crate::endpointslice::fixtures::{
+use crate::endpoint_slice::tests::fixtures::{
     ZONES, desired, endpoints, pod, service, service_with_selector, slices_after, writes,
 };
 
@@ -44,7 +44,7 @@ fn ports_that_each_pod_resolves_differently_are_bounded() {
 
 /// EPS-08.
 #[test]
-fn pod_without_a_node_is_omitted_unless_not_ready_addresses_are_published() {
+fn pod_without_a_node_is_published_only_with_not_ready_addresses() {
     let mut without_node = pod(1, true, 80);
     without_node.spec.node_name.clear();
     let pods = [without_node, pod(2, true, 80)];
@@ -139,7 +139,7 @@ fn terminating_service_gets_no_new_slices_and_updates_existing_ones() {
 }
 
 #[test]
-fn pods_on_unknown_nodes_are_omitted_unless_not_ready_addresses_are_published() {
+fn pods_on_unknown_nodes_are_published_only_with_not_ready_addresses() {
     let mut lost = pod(1, true, 80);
     lost.spec.node_name = "elsewhere".into();
     assert_eq!(

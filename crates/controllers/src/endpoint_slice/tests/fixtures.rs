@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::object::{EndpointSlice, Pod, Service};
 use serde_json::{Value, json};
 
-use super::{Inputs, SliceWrite, reconcile};
 use crate::caches::PodFacts;
 use crate::caches::interner::Interner;
+use crate::endpoint_slice::{Inputs, SliceWrite, reconcile};
 
 /// Nodes with a zone of the same name, and their CPUs in thousandths.
-pub(super) const ZONES: [(&str, u64); 3] = [("a", 4_000), ("b", 2_000), ("c", 2_000)];
+pub(crate) const ZONES: [(&str, u64); 3] = [("a", 4_000), ("b", 2_000), ("c", 2_000)];
 
 pub(crate) fn service(spec: Value) -> Service {
     let metadata = json!({"name": "s", "namespace": "n", "uid": "service-uid", "labels": {"app": "x"}});
@@ -41,7 +41,7 @@ pub(crate) fn facts(pods: &[Pod]) -> Vec<PodFacts> {
     pods.iter().map(|pod| PodFacts::of(pod, &mut interner)).collect()
 }
 
-pub(super) fn writes(
+pub(crate) fn writes(
     service: &Service,
     pods: &[Pod],
     slices: &[EndpointSlice],
@@ -101,7 +101,7 @@ pub(crate) fn slices_after(
     by_name.into_values().collect()
 }
 
-pub(super) fn endpoints(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
+pub(crate) fn endpoints(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
     let all = slices.iter().flat_map(|slice| {
         let port = slice.ports.first().and_then(|port| port.port);
         slice
@@ -112,7 +112,7 @@ pub(super) fn endpoints(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bo
     all.collect()
 }
 
-pub(super) fn desired(pods: &[Pod]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
+pub(crate) fn desired(pods: &[Pod]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
     let of = |pod: &Pod| {
         let port = pod.spec.containers[0].ports[0].container_port;
         let ready = pod.is_ready() && !pod.is_terminating();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::schema::{Endpoint, HnsId, HnsVersion, LoadBalancer, Network};
 use crate::service::{HnsError, HostNetworkService};
-use crate::test_plans::{VERSION, network};
+use crate::tests::test_plans::{VERSION, network};
 
 /// State of HNS.
 pub(crate) struct FakeHost {

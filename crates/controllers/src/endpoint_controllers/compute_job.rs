@@ -6,18 +6,18 @@ use reconcile::events::{EventBatch, EventText, ObjectReference};
 
 use super::job::JobKind;
 use super::reconciler::EndpointReconciler;
-use super::work::{Topic, Work, selects_pods};
+use super::sync_key::{SyncKey, Topic, selects_pods};
+use crate::endpoint_slice::SliceWrite;
 use crate::endpoints::EndpointsWrite;
-use crate::endpointslice::SliceWrite;
-use crate::{endpoints, endpointslice, mirroring};
+use crate::{endpoint_slice, endpoints, mirroring};
 
 impl EndpointReconciler {
     /// Returns the job that brings the objects of `work` to their desired state; `None` if they are in it.
-    pub(super) fn job_for(&mut self, work: &Work) -> Option<JobKind> {
+    pub(super) fn job_for(&mut self, work: &SyncKey) -> Option<JobKind> {
         match work {
-            Work::Slices(key) => self.slices_job(key),
-            Work::Endpoints(key) => self.endpoints_job(key),
-            Work::Mirroring(key) => self.mirroring_job(key),
+            SyncKey::Slices(key) => self.slices_job(key),
+            SyncKey::Endpoints(key) => self.endpoints_job(key),
+            SyncKey::Mirroring(key) => self.mirroring_job(key),
         }
     }
 
@@ -30,14 +30,14 @@ impl EndpointReconciler {
             None => {
                 // The garbage collector deletes the slices, unless the Service was deleted with `orphan`.
                 self.slice_triggers.remove(key);
-                endpointslice::SliceChanges::default()
+                endpoint_slice::SliceChanges::default()
             }
-            Some(service) if !selects_pods(service) => endpointslice::SliceChanges::default(),
+            Some(service) if !selects_pods(service) => endpoint_slice::SliceChanges::default(),
             Some(service) => {
                 let pods = self.caches.pods_of(&key.namespace, &service.spec.selector);
                 trigger_time = self.slice_triggers.advance(service, &pods);
                 self.slice_triggers.share_with(&self.endpoints_triggers, key);
-                endpointslice::reconcile(&endpointslice::Inputs {
+                endpoint_slice::reconcile(&endpoint_slice::Inputs {
                     service,
                     pods: &pods,
                     node_zones: &|name| self.caches.nodes.get(name).map(|node| node.zone.clone()),
@@ -61,7 +61,7 @@ impl EndpointReconciler {
         });
         let regarding = service.map(ObjectReference::of);
         self.report(
-            Topic::Findings(Work::Slices(key.clone())),
+            Topic::Findings(SyncKey::Slices(key.clone())),
             regarding,
             changes.events,
         );
@@ -101,7 +101,7 @@ impl EndpointReconciler {
         });
         let regarding = endpoints.map(ObjectReference::of);
         self.report(
-            Topic::Findings(Work::Mirroring(key.clone())),
+            Topic::Findings(SyncKey::Mirroring(key.clone())),
             regarding,
             changes.events,
         );

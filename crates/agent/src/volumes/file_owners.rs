@@ -1,4 +1,4 @@
-//! Owners of the files in the volumes of a Pod with a user namespace.
+//! Owners of the files in volumes: `fsGroup` of the Pod, and the host IDs of a Pod with a user namespace.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::fs::{Gid, Uid, fchown};
 use serde::{Deserialize, Serialize};
 
-use super::ranges::IdRange;
+use crate::confinement::user_namespaces::ranges::IdRange;
 
 /// State of a Pod's user namespace that the agent keeps on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,6 @@
 //! EndpointSlices of Services with a selector (EPS).
 
 pub mod endpoint;
-#[cfg(test)]
-pub(crate) mod fixtures;
 mod hints;
 mod inputs;
 mod packing;
@@ -10,6 +8,8 @@ pub mod reconcile;
 pub(crate) mod slice;
 mod slice_changes;
 mod slice_reuse;
+#[cfg(test)]
+pub(crate) mod tests;
 pub mod topology;
 pub mod trigger;
 mod write;

@@ -6,8 +6,8 @@ use api::object::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, Service};
 use client::Event;
 
 use super::reconciler::EndpointReconciler;
+use super::sync_key::{SyncKey, selects_pods};
 use super::watches::{Arrival, Change};
-use super::work::{Work, selects_pods};
 use crate::caches::drop_trigger_time;
 use crate::endpoints::LEADER_ANNOTATION;
 use crate::malformed_object::log_malformed;
@@ -46,9 +46,9 @@ impl EndpointReconciler {
             Event::Synced => return,
             Event::Malformed { key, error } => return log_malformed::<Service>(&key, &error),
         };
-        self.queues.add(Work::Slices(key.clone()), now);
-        self.queues.add(Work::Endpoints(key.clone()), now);
-        self.queues.add(Work::Mirroring(key), now);
+        self.queues.add(SyncKey::Slices(key.clone()), now);
+        self.queues.add(SyncKey::Endpoints(key.clone()), now);
+        self.queues.add(SyncKey::Mirroring(key), now);
     }
 
     fn apply_pod(&mut self, event: Event<Pod>, now: Instant) {
@@ -59,9 +59,9 @@ impl EndpointReconciler {
             Event::Malformed { key, error } => return log_malformed::<Pod>(&key, &error),
         };
         for service in affected {
-            let slices = Work::Slices(service.clone());
+            let slices = SyncKey::Slices(service.clone());
             self.queues.add_batched(slices, Duration::ZERO, now);
-            let endpoints = Work::Endpoints(service);
+            let endpoints = SyncKey::Endpoints(service);
             self.queues.add_batched(endpoints, Duration::ZERO, now);
         }
     }
@@ -74,7 +74,7 @@ impl EndpointReconciler {
             Event::Malformed { key, error } => return log_malformed::<Node>(&key, &error),
         };
         for service in affected {
-            self.queues.add(Work::Slices(service), now);
+            self.queues.add(SyncKey::Slices(service), now);
         }
     }
 
@@ -91,14 +91,14 @@ impl EndpointReconciler {
                 self.initial_lists.slices = true;
                 let lost = slices.complete_list(arrival.revision);
                 self.refresh_in_progress(Controller::EndpointSlice);
-                return self.add_all(lost, Work::Slices, now);
+                return self.add_all(lost, SyncKey::Slices, now);
             }
             Event::Malformed { key, error } => return log_malformed::<EndpointSlice>(&key, &error),
         };
         if self.initial_lists.slices {
             for service in affected {
                 self.queues
-                    .add_batched(Work::Slices(service), FOREIGN_CHANGE_DELAY, now);
+                    .add_batched(SyncKey::Slices(service), FOREIGN_CHANGE_DELAY, now);
             }
         }
     }
@@ -114,14 +114,14 @@ impl EndpointReconciler {
                 // Endpoints may have been deleted while no watch was open.
                 let all = lost.into_iter().chain(slices.services().cloned()).collect();
                 self.refresh_in_progress(Controller::EndpointSliceMirroring);
-                return self.add_all(all, Work::Mirroring, now);
+                return self.add_all(all, SyncKey::Mirroring, now);
             }
             Event::Malformed { key, error } => return log_malformed::<EndpointSlice>(&key, &error),
         };
         if self.initial_lists.mirrored {
             for name in affected {
                 self.queues
-                    .add_batched(Work::Mirroring(name), FOREIGN_CHANGE_DELAY, now);
+                    .add_batched(SyncKey::Mirroring(name), FOREIGN_CHANGE_DELAY, now);
             }
         }
     }
@@ -148,17 +148,17 @@ impl EndpointReconciler {
         };
         // Endpoints without a Service stay: the Service may be created in a moment.
         if self.caches.service(&key).is_some_and(selects_pods) {
-            self.queues.add(Work::Endpoints(key.clone()), now);
+            self.queues.add(SyncKey::Endpoints(key.clone()), now);
         }
-        let mirroring = Work::Mirroring(key);
+        let mirroring = SyncKey::Mirroring(key);
         self.queues.add_batched(mirroring, Duration::ZERO, now);
     }
 
     fn complete_endpoints_list(&mut self, revision: u64, now: Instant) {
         let lost = self.caches.endpoints.complete_list(revision);
         self.refresh_in_progress(Controller::Endpoints);
-        self.add_all(lost.clone(), Work::Endpoints, now);
-        self.add_all(lost, Work::Mirroring, now);
+        self.add_all(lost.clone(), SyncKey::Endpoints, now);
+        self.add_all(lost, SyncKey::Mirroring, now);
         // Once per start: Services may have been deleted while no watch was open (EPC-13).
         if !std::mem::replace(&mut self.initial_lists.endpoints, true) {
             let all = self.caches.endpoints.iter();
@@ -167,7 +167,7 @@ impl EndpointReconciler {
             let keys = service_endpoints
                 .map(|endpoints| endpoints.metadata.key())
                 .collect();
-            self.add_all(keys, Work::Endpoints, now);
+            self.add_all(keys, SyncKey::Endpoints, now);
         }
     }
 
@@ -177,7 +177,7 @@ impl EndpointReconciler {
         self.needs_refresh.extend(self.queues.in_progress(controller));
     }
 
-    fn add_all(&mut self, keys: Vec<ObjectKey>, work: fn(ObjectKey) -> Work, now: Instant) {
+    fn add_all(&mut self, keys: Vec<ObjectKey>, work: fn(ObjectKey) -> SyncKey, now: Instant) {
         for key in keys {
             self.queues.add(work(key), now);
         }

@@ -96,7 +96,7 @@ pub(crate) fn put_service(plan: &mut Plan, name: &str, cluster_ips: &[&str], spe
     plan.apply_service(&service);
 }
 
-/// Adds the endpoints of a Service: address, node ("" for none) and conditions.
+/// Adds the endpoints of a Service: address, node ("" for no node) and conditions.
 pub(crate) fn put_endpoints(plan: &mut Plan, name: &str, endpoints: &[(&str, &str, Value)]) {
     let is_v6 = endpoints
         .first()

@@ -25,7 +25,7 @@ pub(crate) struct Status {
     responder: Arc<Responder>,
     client: Option<Client>,
     is_lameduck: AtomicBool,
-    /// Time at which the snapshot was written, in seconds since 1970; 0 for none.
+    /// Time at which the snapshot was written, in seconds since 1970; 0 for no snapshot.
     snapshot_unix_seconds: AtomicU64,
 }
 

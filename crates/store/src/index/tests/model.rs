@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::state::segment;
-use super::{Change, Commit, Listing};
+use crate::index::state::segment;
+use crate::index::{Change, Commit, Listing};
 use crate::{Entry, Event, EventKind, Revision};
 
 /// The index as a list of all transactions.

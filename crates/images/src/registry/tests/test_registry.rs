@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::digest::Digest;
 use crate::platform::Platform;
-use crate::test_images::{TestImage, descriptor};
+use crate::tests::test_images::{TestImage, descriptor};
 
 /// Deviation of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]

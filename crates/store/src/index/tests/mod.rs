@@ -4,8 +4,11 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::model::{Model, value};
 use super::*;
+
+mod model;
+
+use model::{Model, value};
 
 const KEYS: [&str; 7] = ["/a/x/1", "/a/x/2", "/a/y/1", "/ab/x", "/b/x/1", "/b/x/11", "/c"];
 const PREFIXES: [&str; 8] = ["", "/", "/a", "/a/", "/a/x/", "/b/x/1", "/c", "/nothing/"];

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use crate::endpointslice::SliceWrite;
-use crate::endpointslice::fixtures::{pod, service_with_selector, slices_after, writes};
+use crate::endpoint_slice::SliceWrite;
+use crate::endpoint_slice::tests::fixtures::{pod, service_with_selector, slices_after, writes};
 
 /// The counts of the model.
 #[derive(Debug, Default, PartialEq)]

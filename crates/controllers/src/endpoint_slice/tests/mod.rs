@@ -1,0 +1,3 @@
+//! What the tests of the endpoint controllers share.
+
+pub(crate) mod fixtures;

@@ -1,0 +1,3 @@
+//! What the tests of the workload controllers share.
+
+pub(crate) mod model;

@@ -1,0 +1,3 @@
+//! What the tests of the crate share.
+
+pub(crate) mod test_images;
