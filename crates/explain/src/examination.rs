@@ -1,4 +1,7 @@
 //! Application of the rules to a cluster or to Services.
+//!
+//! Findings that another finding explains are left out ([`Rule::explained_by`]). The others are ordered by severity and
+//! code. The first one is therefore the most likely cause, which `portolan doctor` names in its summary.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,9 @@
 //! Endpoint choice of a Service port (EPT-01 to EPT-06).
+//!
+//! A port has two sets of endpoints. The set of the cluster has the ready endpoints that topology hints select, or all
+//! ready endpoints if no hints apply. The local set has the ready endpoints of this node, regardless of hints. A set
+//! without ready endpoints has those that terminate and still serve (KEP-1669). The module `ports` selects the set of
+//! each frontend by the traffic policies of the Service.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

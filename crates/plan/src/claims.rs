@@ -1,4 +1,5 @@
-//! Ownership of frontends. If several Services claim a frontend, the oldest one owns it.
+//! Ownership of frontends. If several Services claim a frontend, the oldest one owns it. Services with one
+//! creation time have the order of their namespaces and names.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

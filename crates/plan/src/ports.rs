@@ -1,4 +1,9 @@
-//! Conversion of records to decisions for each Service port.
+//! Decisions for each Service port: its frontends, and their targets for each origin of connections.
+//!
+//! With `internalTrafficPolicy: Local`, a cluster IP has the local endpoints. With `externalTrafficPolicy: Local`,
+//! connections from outside get the local endpoints, without masquerading. Connections from detected Pods and from
+//! this node to these frontends get the endpoints of the cluster. Otherwise all frontends have the endpoints of the
+//! cluster.
 
 use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;

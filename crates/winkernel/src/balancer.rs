@@ -24,7 +24,7 @@ pub enum BalancerKind {
     HealthCheck,
 }
 
-/// Address, protocol and port that clients use. No two load balancers have the same.
+/// Address, protocol and port that clients use. Each load balancer has another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BalancerKey {
     /// IP family.

@@ -5,10 +5,10 @@ use ::images::Reference;
 #[cfg(test)]
 mod tests;
 
-/// Time at which an image is pulled.
+/// Condition of a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PullPolicy {
-    /// Before each start of the container.
+    /// Pull before each start of the container.
     Always,
     /// Pull if the node does not have the image.
     IfNotPresent,
@@ -17,8 +17,8 @@ pub(crate) enum PullPolicy {
 }
 
 impl PullPolicy {
-    /// Returns the policy of a container. Without one, an image without a digest and with the tag `latest` is pulled
-    /// always, as the API's default is.
+    /// Returns the policy of a container. Without one, an image without a digest and with the tag `latest` is
+    /// always pulled. The API has the same default.
     pub(crate) fn of(policy: &str, reference: &Reference) -> Self {
         match policy {
             "Always" => Self::Always,

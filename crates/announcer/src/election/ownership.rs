@@ -1,4 +1,8 @@
 //! Claims of addresses, and ownership by votes.
+//!
+//! A node claims an address if it is the preferred owner among the available candidates. It owns the address while a
+//! majority of the members votes for it. An owner that is no longer preferred keeps the address until the preferred
+//! owner requests it, so that the address is always announced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -154,8 +154,8 @@ fn is_recorded_two_tier(service: &Service) -> bool {
 
 /// Returns the update of a Service without a load balancer (CCM-03).
 ///
-/// The status of a Service that is being deleted stays as it is, unless other finalizers keep the Service: the nodes
-/// serve the addresses in its status, which other Services may get.
+/// A Service that is being deleted keeps its status, unless other finalizers keep the Service. In that case the nodes
+/// would still serve the addresses in its status, although other Services may get them.
 pub(super) fn clean_up(service: &Service) -> Option<ServiceUpdate> {
     let has_finalizer = has_finalizer(service);
     let has_condition = |kind: &str| CONDITIONS.contains(&kind);

@@ -1,4 +1,7 @@
 //! A Pod as an endpoint: addresses, conditions and ports.
+//!
+//! An endpoint serves while its Pod has the condition Ready, and terminates from the deletion timestamp of the Pod. It is
+//! ready if it serves and does not terminate, or if the Service has `publishNotReadyAddresses`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

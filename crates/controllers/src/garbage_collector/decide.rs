@@ -1,4 +1,7 @@
 //! The decision about an object, from verified facts about it and its owners.
+//!
+//! An object with a solid owner stays, and loses the references to its other owners. An object whose owners are all
+//! deleted, or wait for it, is deleted.
 
 use api::object::ObjectMeta;
 

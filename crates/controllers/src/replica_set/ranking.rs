@@ -1,4 +1,7 @@
 //! Selection of the Pods to delete when a ReplicaSet shrinks, in upstream's order.
+//!
+//! Pods without a Node come first, then Pods that do not run, then Pods that are not ready. The deletion cost, the number
+//! of siblings on the Node, the time since the Pod became ready, restarts and age decide between the others.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;

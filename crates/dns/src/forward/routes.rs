@@ -1,4 +1,7 @@
 //! Choice of resolvers for a name, and their order.
+//!
+//! A name in several stub zones has the resolvers of the longest one. A name in no stub zone has the default resolvers.
+//! Healthy resolvers come first, in the order of the [`Policy`].
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Selection of the parts of a Service that a name denotes.
+//! Selection of the parts of a Service that a name denotes, and the order of its endpoints in a response.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::service::{Endpoint, Entry, Port, ServiceKind, Slice};
 
 /// Parts of a Service that a name denotes.
 pub(super) enum Selection<'e> {
-    /// None: the name does not exist.
+    /// Nothing: the name does not exist.
     Nothing,
     /// Cluster IPs of the Service, and its ports.
     ClusterIps(&'e [IpAddr], &'e [Port]),

@@ -1,4 +1,7 @@
 //! Answers from the zone and from responses of resolvers.
+//!
+//! A name outside of the zones without a resolver gets REFUSED, and a failed query to a resolver SERVFAIL. If a name of
+//! the zone does not exist, the server may try the other names of the client's search list first.
 
 use super::respond::{Peer, Responder, Transport, UDP_BYTES_MAX};
 use super::search::Candidate;

@@ -1,5 +1,5 @@
-//! Bandwidth of a Service, which its connections and flows share in equal parts. Pure: times are durations since an
-//! epoch that stays the same.
+//! Bandwidth of a Service, which its connections and flows share in equal parts. Pure: times are durations since a
+//! fixed epoch.
 //!
 //! A connection reserves a chunk of at most a few milliseconds. It may send the chunk when the bandwidth of all earlier
 //! reservations has accrued. It reserves the next chunk only after the last one has passed. All connections that need

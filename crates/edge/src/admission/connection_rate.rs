@@ -1,4 +1,4 @@
-//! Rates of new connections of each client. Pure: times are durations since an epoch that stays the same.
+//! Rates of new connections of each client. Pure: times are durations since a fixed epoch.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

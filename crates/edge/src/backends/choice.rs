@@ -41,7 +41,7 @@ impl Rank {
     /// Returns the rank of a candidate; `None` if the candidate accepts no connections.
     ///
     /// Candidates that are ready, healthy and not ejected come first. Terminating candidates that still serve (KEP-1669)
-    /// follow, then ejected candidates, and at last unhealthy candidates: if a health check fails for all backends, an
+    /// follow, then ejected candidates, and then unhealthy candidates. If a health check fails for all backends, an
     /// unsuitable check is more likely than a failure of all backends. Of equal candidates, those in the preferred zone
     /// precede the others.
     pub(super) fn of(condition: Condition) -> Option<Self> {

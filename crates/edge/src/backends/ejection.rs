@@ -1,5 +1,5 @@
-//! Ejection of backends that fail repeatedly (passive health check). Pure: times are durations since an epoch
-//! that stays the same.
+//! Ejection of backends that fail repeatedly (passive health check). Pure: times are durations since a fixed
+//! epoch.
 
 use std::time::Duration;
 

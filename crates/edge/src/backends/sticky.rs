@@ -1,4 +1,4 @@
-//! Session affinity by client address. Pure: times are durations since an epoch that stays the same.
+//! Session affinity by client address. Pure: times are durations since a fixed epoch.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! Health of a backend by its checks. Pure: times are durations since an epoch that stays the same.
+//! Health of a backend by its checks. Pure: times are durations since a fixed epoch.
 
 use std::time::Duration;
 

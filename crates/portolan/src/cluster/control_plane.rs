@@ -1,5 +1,5 @@
-//! The first node of a cluster, as `portolan up` runs it: API server, controllers, assigner of load-balancer
-//! addresses, and the components of each node.
+//! The first node of a cluster, as `portolan up` runs it: API server, controllers, assigner, and the components
+//! of each node.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

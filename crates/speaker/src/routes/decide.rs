@@ -1,4 +1,4 @@
-//! Decision about each route.
+//! Decision about the routes of this node for each peer, their communities and local preference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -10,8 +10,8 @@ mod tests;
 /// Kind of the link of a VRF.
 const VRF_KIND: &str = "vrf";
 
-/// Returns an address of this host in a VRF, or outside of VRFs. Without one there, returns the same address of another link:
-/// routes may lead from one VRF to another, and a socket can be bound to a link that is no VRF.
+/// Returns an address of this host in a VRF, or outside of VRFs. If no link there has the address, returns that of another
+/// link. Routes may lead from one VRF to another, and a socket can be bound to a link that is no VRF.
 pub(super) fn address_in<'a>(
     addresses: &'a [Address],
     links: &[Link],

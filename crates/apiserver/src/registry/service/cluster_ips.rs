@@ -1,4 +1,8 @@
 //! Cluster IPs of Services (VAL-65, VAL-66, FAM-07 to FAM-13).
+//!
+//! A Service has one cluster IP for each of its IP families: the requested address, or a free one. Headless Services and
+//! ExternalName Services have none. A Service keeps its first cluster IP until it is deleted or becomes an ExternalName
+//! Service. It gets and loses the second one with its second family.
 
 use api::field::{FieldError, Path};
 use api::ip::{self, Family};

@@ -41,8 +41,8 @@ pub(super) fn decide(kind: &Kind, object: &Value, options: &DeleteOptions) -> De
     Decision::Mark(marked_for_deletion(kind, object, grace_seconds, finalizers))
 }
 
-/// Returns the last state of a removed object, for the response and for watches, if it is not the stored one: a Pod has the
-/// mark of a deletion without grace period (upstream's `BeforeDelete`).
+/// Returns the last state of a removed object, for the response and for watches; `None` if that is the stored state. The
+/// last state of a Pod has the mark of a deletion without grace period (upstream's `BeforeDelete`).
 pub(super) fn removed_state(kind: &Kind, object: &Value) -> Option<Value> {
     (kind.kind == "Pod").then(|| marked_for_deletion(kind, object, 0, Vec::new()))
 }

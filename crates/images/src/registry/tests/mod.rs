@@ -266,7 +266,7 @@ async fn digests_of_a_private_layer_give_no_access_to_it() {
     let by_digests = format!("{}/team/web:1", other.authority);
     let error = host.pull(&by_digests, &[]).await.expect_err("no access");
     assert!(error.to_string().contains("not found"), "{error}");
-    // Who has access to the content in the registry does not download it again.
+    // A client with access to the content in the registry does not download it again.
     let before = registry.request_count();
     let by_index = format!("{}/team/web:index", registry.authority);
     check(
