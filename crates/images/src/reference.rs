@@ -1,4 +1,4 @@
-//! Names of images, with Docker's normalisation: `nginx` is `docker.io/library/nginx:latest`.
+//! Names of images, with Docker's normalization: `nginx` is `docker.io/library/nginx:latest`.
 //!
 //! The grammar is the one of the distribution project's package `reference`.
 

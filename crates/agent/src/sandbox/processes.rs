@@ -77,7 +77,7 @@ enum Role {
 /// Errors of `pthread_sigmask(3)`.
 pub(super) fn block_child_signal() -> io::Result<()> {
     let set = child_signal_set();
-    // SAFETY: `set` is initialised; the old mask is not requested.
+    // SAFETY: `set` is initialized; the old mask is not requested.
     match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
         0 => Ok(()),
         errno => Err(io::Error::from_raw_os_error(errno)),
@@ -85,7 +85,7 @@ pub(super) fn block_child_signal() -> io::Result<()> {
 }
 
 fn child_signal_set() -> libc::sigset_t {
-    // SAFETY: a signal set is plain bits, and sigemptyset initialises them.
+    // SAFETY: a signal set is plain bits, and sigemptyset initializes them.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);

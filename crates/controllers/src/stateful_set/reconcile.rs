@@ -196,7 +196,7 @@ impl Rollout<'_> {
             && wait.is_some_and(|wait| wait.is_zero())
     }
 
-    /// Returns the revision for a new Pod: below the partition the one before the roll-out.
+    /// Returns the revision for a new Pod: below the partition, the revision before the rollout.
     fn revision_for(&self, ordinal: i64) -> &ControllerRevision {
         let strategy = &self.inputs.workload.spec.update_strategy;
         if strategy.kind == "RollingUpdate" && ordinal < self.first_updated() {

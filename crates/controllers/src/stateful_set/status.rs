@@ -10,7 +10,7 @@ use crate::replica_set::ReplicaPod;
 use crate::workload::count;
 use crate::workload::pods::is_available;
 
-/// Returns the name of the revision that the StatefulSet had before a roll-out.
+/// Returns the name of the revision that the StatefulSet had before a rollout.
 pub(super) fn current_revision<'a>(set: &'a StatefulSet, update: &'a ControllerRevision) -> &'a str {
     match text(&set.status, "currentRevision") {
         "" => &update.metadata.name,

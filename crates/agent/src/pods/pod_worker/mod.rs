@@ -1,4 +1,10 @@
 //! Pod workers (kubelet's `pod_workers.go`): one task for each Pod, from its start to its removal.
+//!
+//! - `start`, `user_namespace`, `volumes`, `sandbox`: start of the Pod
+//! - `image`, `image_program`, `start_container`: start of a container
+//! - `container_runs`, `handler_runner`, `probe_worker`, `storage_monitor`: tasks while containers run
+//! - `termination_message`, `status`: results of containers, and the status of the Pod
+//! - `container_termination`, `pod_termination`: end of a container, and of the Pod
 
 mod container_runs;
 mod container_termination;

@@ -38,9 +38,9 @@ pub struct DeploymentSpec {
     pub min_ready_seconds: i64,
     /// Number of old ReplicaSets that are kept.
     pub revision_history_limit: Option<i64>,
-    /// True if roll-outs are paused.
+    /// True if rollouts are paused.
     pub paused: bool,
-    /// Seconds after which a roll-out without progress has failed.
+    /// Seconds after which a rollout without progress has failed.
     pub progress_deadline_seconds: Option<i64>,
 }
 

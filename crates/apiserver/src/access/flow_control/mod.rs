@@ -231,7 +231,7 @@ impl FlowControl {
                 queued.ticket = None;
                 return Ok(self.seat(flow, class));
             }
-            // The queue was shortened in favor of a user with a shorter queue.
+            // The queue was shortened, so that a user with a shorter queue can wait.
             Ok(Err(_)) => Rejection::QueueFull,
             Err(_) => Rejection::TimeOut,
         };

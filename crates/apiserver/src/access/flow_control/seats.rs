@@ -3,7 +3,7 @@
 //! A request takes a free seat at once. Otherwise it waits in the queue of its user. A released seat passes to the
 //! waiting user with the fewest seats. Among equals, it passes to the user whose last seat is the oldest. A user with
 //! many requests therefore delays each other user by at most one request. When the queues are full, the longest queue
-//! drops its last request in favor of a user with a shorter queue.
+//! drops its last request, so that a user with a shorter queue can wait.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
