@@ -9,7 +9,7 @@
 //! - `service`, `slice`: compact records of objects, with their faults
 //! - `choice`: endpoint choice (EPT rules)
 //! - `claims`: ownership of frontends that several Services claim
-//! - `ports`: conversion of records to [`ServicePortPlan`]s
+//! - `ports`: decisions for each Service port as [`ServicePortPlan`]s: frontends, endpoint sets, masquerading
 //! - `port_ranges`: the annotation for port ranges
 //! - `pings`: answers to echo requests
 //! - `decide`: decision about a packet

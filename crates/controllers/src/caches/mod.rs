@@ -1,4 +1,8 @@
 //! Caches of the endpoint controllers, indexed for their queries.
+//!
+//! - `pods`, `nodes`, `slices`, `selectors`, `object_cache`: objects by kind
+//! - `pending_writes`, `tombstones`: a cache is never older than the writes of this process
+//! - `compact_set`, `keyed_set`, `interner`, `shared_texts`, `time`, `uid`: values in little memory
 
 mod compact_set;
 pub(crate) mod interner;

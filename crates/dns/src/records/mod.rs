@@ -1,5 +1,11 @@
 //! Records of the cluster zone: an index from names and addresses to the parts of answers.
 //!
+//! - `resolve`: from a query to the records of its answer; `grammar`: meaning of a name; `selection`: parts of a Service
+//!   that a name denotes
+//! - `addresses`, `srv`, `reverse`, `name_servers`: answers by type
+//! - `service`, `pods`, `reverse_index`: data of the index
+//! - `export`, `snapshot_format`, `describe`, `metadata`: other readers of the index
+//!
 //! One writer applies objects; any number of readers answer queries at the same time. A change locks one shard only
 //! while it replaces one value.
 

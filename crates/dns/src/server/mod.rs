@@ -1,4 +1,9 @@
 //! Sockets of the DNS server: UDP, TCP and TLS, with their limits.
+//!
+//! - `udp`, `datagrams`, `tcp`: receipt of queries and sending of responses
+//! - `respond`: from a query message to its response; `answer`: the response code and the records; `search`: names of a
+//!   search list
+//! - `clients`: clients that may query; `connections`, `response_rate`, `waiting_responses`: limits of clients
 
 mod answer;
 mod clients;

@@ -1,4 +1,9 @@
 //! Event loop of the speaker. Inputs are objects; outputs are sessions and reports.
+//!
+//! - `inputs`: watches of the API; `speaker`: the sessions, listeners and reports that they require
+//! - `session`, `connection`, `sockets`, `listeners`, `passwords`: BGP over TCP
+//! - `bfd`, `bfd_echo`: BFD over UDP
+//! - `local_links`, `router_discovery`: links, and routers without a configured address
 
 mod bfd;
 mod bfd_echo;
