@@ -1,9 +1,8 @@
 //! A small scheduler for clusters without kube-scheduler.
 //!
-//! [`filter`] selects the Nodes that can run a Pod. [`score`] selects the best one: with the fewest
-//! PreferNoSchedule taints that the Pod does not tolerate, then with the fewest Pods of the same owner, then with the
-//! least load. The condition PodScheduled of a Pod that fits on no Node has the reasons.
-//! `constraints` evaluates affinity, anti-affinity and topology spread over all Nodes. A Pod is scheduled again when
+//! [`filter`] selects the Nodes that can run a Pod. [`score`] selects the best one: with the fewest PreferNoSchedule
+//! taints that the Pod does not tolerate, then with the fewest Pods of the same owner, then with the least load. The
+//! condition PodScheduled of a Pod that fits on no Node has the reasons. `constraints` evaluates affinity, anti-affinity and topology spread over all Nodes. A Pod is scheduled again when
 //! Nodes or Pods change, after a delay that grows with the number of attempts (`retry`). The scheduler does not preempt
 //! Pods.
 
