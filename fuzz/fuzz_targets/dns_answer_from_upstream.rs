@@ -1,7 +1,7 @@
 //! A response of an upstream: accepted and encoded again within the size limit, or rejected.
 #![no_main]
 
-use dns::wire::{Name, Question, Records, RelayedMessage, kind, parse_query};
+use dns::wire::{Name, Question, Records, ResolverResponse, kind, parse_query};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -9,7 +9,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((choice, message)) = input.split_first() else { return };
     let mut question = Question::about(Name::from_text("www.example.com").expect("a name"), kind::A);
     question.dnssec_ok = choice & 1 != 0;
-    let Ok(answer) = RelayedMessage::read(message, 7, &question) else { return };
+    let Ok(answer) = ResolverResponse::read(message, 7, &question) else { return };
     let edns = (choice & 2 != 0).then_some(u16::from(*choice) * 16);
     let query = parse_query(&question.encode(9, edns)).expect("a query");
     let mut out = vec![0; 65_535];
@@ -17,7 +17,7 @@ fuzz_target!(|input: &[u8]| {
         let octets = answer.write(&query, &mut out, limit, |seconds| seconds / 2);
         assert!(octets <= limit);
         assert_eq!(out[..2], [0, 9]);
-        let again = RelayedMessage::read(&out[..octets], 9, &question).expect("what is given out is well-formed");
+        let again = ResolverResponse::read(&out[..octets], 9, &question).expect("what is given out is well-formed");
         if !again.truncated {
             assert_eq!(contents(&out[..octets]), contents(answer.message()));
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use indexmap::IndexMap;
 
-use crate::wire::{CachePolicy, RelayedMessage};
+use crate::wire::{CachePolicy, ResolverResponse};
 
 /// Number of shards, each with a lock.
 const SHARDS: usize = 64;
@@ -95,7 +95,7 @@ pub struct ServedEntry {
 
 impl ServedEntry {
     /// Returns the message.
-    pub fn relayed(&self) -> &RelayedMessage {
+    pub fn relayed(&self) -> &ResolverResponse {
         &self.entry.answer
     }
 
@@ -122,7 +122,7 @@ impl ServedEntry {
 /// A cached response, and its use.
 #[derive(Debug)]
 struct Entry {
-    answer: Arc<RelayedMessage>,
+    answer: Arc<ResolverResponse>,
     kind: EntryKind,
     /// Lifetime in seconds.
     seconds: u32,
@@ -209,7 +209,7 @@ impl Cache {
 
     /// Stores a response. A failure does not replace an entry that may be served while resolvers fail; the entry then
     /// records the failure.
-    pub fn put(&self, key: &[u8], answer: Arc<RelayedMessage>, now: CacheSecond) {
+    pub fn put(&self, key: &[u8], answer: Arc<ResolverResponse>, now: CacheSecond) {
         let (kind, seconds) = match answer.cache_policy {
             CachePolicy::Success { seconds } => {
                 (EntryKind::Success, seconds.min(self.settings.success_seconds_max))
@@ -334,7 +334,7 @@ impl Entry {
     }
 }
 
-fn cost(key: &[u8], answer: &RelayedMessage) -> usize {
+fn cost(key: &[u8], answer: &ResolverResponse) -> usize {
     key.len() + answer.size_bytes() + ENTRY_OVERHEAD_BYTES
 }
 

@@ -24,7 +24,7 @@ pub use routes::{Group, Policy, RouteSettings, Routes, StubZone};
 pub use upstream::{ForwardError, Protocol, QueryCase, Upstream};
 
 use crate::client_shares::{ClientShare, ClientShares};
-use crate::wire::{Name, QUESTION_KEY_BYTES_MAX, Query, Question, RelayedMessage};
+use crate::wire::{Name, QUESTION_KEY_BYTES_MAX, Query, Question, ResolverResponse};
 use metrics::ForwardCounters;
 
 /// Limit of open forwarded queries: the `max_concurrent` of kubeadm's Corefile (DNS-28). Each holds a socket and a
@@ -71,7 +71,7 @@ struct Inner {
 }
 
 /// Result of a forwarded query, shared by all clients that wait for it.
-type Outcome = Result<Arc<RelayedMessage>, Arc<ForwardError>>;
+type Outcome = Result<Arc<ResolverResponse>, Arc<ForwardError>>;
 
 /// Permit to wait for one response; see [`Forwarder::admit`].
 #[derive(Debug)]
@@ -83,12 +83,12 @@ pub enum UpstreamAnswer {
     /// From the cache.
     Cached(ServedEntry),
     /// From a resolver, for this query.
-    Fresh(Arc<RelayedMessage>),
+    Fresh(Arc<ResolverResponse>),
 }
 
 impl UpstreamAnswer {
     /// Returns the message.
-    pub fn relayed(&self) -> &RelayedMessage {
+    pub fn relayed(&self) -> &ResolverResponse {
         match self {
             Self::Cached(served) => served.relayed(),
             Self::Fresh(relayed) => relayed,
@@ -333,7 +333,7 @@ impl OpenQuery {
                 (shared.clone(), Ok(shared))
             }
             Err(error) => (
-                Arc::new(RelayedMessage::no_response(&self.question)),
+                Arc::new(ResolverResponse::no_response(&self.question)),
                 Err(Arc::new(error)),
             ),
         };

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::identifiers::Identifiers;
 use super::upstream::{ForwardError, Protocol, QueryCase, Upstream};
-use crate::wire::{Name, Question, RelayedMessage, ResponseCode};
+use crate::wire::{Name, Question, ResolverResponse, ResponseCode};
 
 /// Limit of queries to resolvers for one question.
 const QUERIES_MAX: usize = 3;
@@ -142,10 +142,10 @@ impl Group {
 
     /// Queries one resolver, and the next one in parallel if the first fails or is slow. The result is the first
     /// successful response. Without one, the result is an error response, if a resolver sent one.
-    pub(super) async fn query(&self, question: &Question) -> Result<RelayedMessage, ForwardError> {
+    pub(super) async fn query(&self, question: &Question) -> Result<ResolverResponse, ForwardError> {
         let mut waiting = self.order().into_iter();
         let mut queries = JoinSet::new();
-        let mut failure: Result<RelayedMessage, ForwardError> = Err(ForwardError::NoUpstream);
+        let mut failure: Result<ResolverResponse, ForwardError> = Err(ForwardError::NoUpstream);
         let start = |upstream: Arc<Upstream>, queries: &mut JoinSet<_>| {
             let question = *question;
             queries.spawn(async move { upstream.query(&question).await });
@@ -195,7 +195,7 @@ impl Group {
 }
 
 /// Returns true if another resolver may give a better response. glibc uses the same codes.
-fn is_failure(answer: &RelayedMessage) -> bool {
+fn is_failure(answer: &ResolverResponse) -> bool {
     [
         ResponseCode::ServerFailure,
         ResponseCode::Refused,

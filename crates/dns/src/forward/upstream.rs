@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::identifiers::Identifiers;
 use super::metrics::UpstreamCounters;
-use crate::wire::{Name, Question, RelayError, RelayedMessage, ResponseCode, kind};
+use crate::wire::{Name, Question, RelayError, ResolverResponse, ResponseCode, kind};
 
 /// Time for one resolver to respond, retries over TCP included.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -147,7 +147,10 @@ impl Upstream {
     }
 
     /// Sends a query and records the outcome. A resolver that goes down is probed until it responds.
-    pub(super) async fn query(self: &Arc<Self>, question: &Question) -> Result<RelayedMessage, ForwardError> {
+    pub(super) async fn query(
+        self: &Arc<Self>,
+        question: &Question,
+    ) -> Result<ResolverResponse, ForwardError> {
         let start = Instant::now();
         let upstream = self.address;
         let outcome = match timeout(QUERY_TIMEOUT, self.exchange(question)).await {
@@ -197,7 +200,7 @@ impl Upstream {
         });
     }
 
-    async fn exchange(&self, question: &Question) -> Result<RelayedMessage, ForwardError> {
+    async fn exchange(&self, question: &Question) -> Result<ResolverResponse, ForwardError> {
         let answer = self.exchange_once(question, Some(UDP_BYTES)).await?;
         // Servers without EDNS report it in two ways (RFC 6891 section 7).
         let without_edns = [ResponseCode::FormatError, ResponseCode::NotImplemented];
@@ -212,7 +215,7 @@ impl Upstream {
         &self,
         question: &Question,
         udp_bytes: Option<u16>,
-    ) -> Result<RelayedMessage, ForwardError> {
+    ) -> Result<ResolverResponse, ForwardError> {
         let id = self.identifiers.next();
         let mut question = *question;
         let has_random_case = self.uses_random_case();
@@ -269,7 +272,7 @@ impl Upstream {
         message: &[u8],
         id: u16,
         question: &Question,
-    ) -> Result<RelayedMessage, Failure> {
+    ) -> Result<ResolverResponse, Failure> {
         let any: IpAddr = match self.address {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -280,7 +283,7 @@ impl Upstream {
         let mut buffer = vec![0; UDP_BYTES_MAX];
         for _ in 0..FOREIGN_MESSAGES_MAX {
             let length = socket.recv(&mut buffer).await?;
-            match RelayedMessage::read(buffer.get(..length).unwrap_or_default(), id, question) {
+            match ResolverResponse::read(buffer.get(..length).unwrap_or_default(), id, question) {
                 Ok(answer) => return Ok(answer),
                 // Any other message is late or forged; the response can still arrive.
                 Err(RelayError::Mismatch) => self.counters.record_foreign_message(),
@@ -295,7 +298,7 @@ impl Upstream {
         message: &[u8],
         id: u16,
         question: &Question,
-    ) -> Result<RelayedMessage, Failure> {
+    ) -> Result<ResolverResponse, Failure> {
         let mut stream = TcpStream::connect(self.address).await?;
         let length = u16::try_from(message.len()).map_err(|_| Failure::Malformed)?;
         stream
@@ -303,7 +306,7 @@ impl Upstream {
             .await?;
         let mut answer = vec![0; usize::from(stream.read_u16().await?)];
         stream.read_exact(&mut answer).await?;
-        RelayedMessage::read(&answer, id, question).map_err(|_| Failure::Malformed)
+        ResolverResponse::read(&answer, id, question).map_err(|_| Failure::Malformed)
     }
 }
 

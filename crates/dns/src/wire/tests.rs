@@ -191,10 +191,10 @@ fn rejects_response_to_another_question() {
     ];
     assert_eq!(records, expected);
     let sent = Question::about(name("A.B"), kind::A);
-    let relayed = RelayedMessage::read(message, 7, &sent).expect("the answer");
+    let relayed = ResolverResponse::read(message, 7, &sent).expect("the answer");
     assert_eq!(relayed.cache_policy, CachePolicy::Success { seconds: 8 });
     let foreign = |id, question: &Question| {
-        RelayedMessage::read(message, id, question).err() == Some(RelayError::Mismatch)
+        ResolverResponse::read(message, id, question).err() == Some(RelayError::Mismatch)
     };
     assert!(foreign(8, &sent), "another identifier");
     assert!(foreign(7, &Question::about(name("a.c"), kind::A)), "another name");
@@ -214,7 +214,7 @@ fn cached_response_matches_the_query() {
         .address(Section::Answer, NameRef::QUESTION, 60, [192, 0, 2, 1].into())
         .expect("space for the record");
     let length = reply.finish(ResponseCode::NoError);
-    let relayed = RelayedMessage::read(&buffer[..length], 7, &sent).expect("the answer");
+    let relayed = ResolverResponse::read(&buffer[..length], 7, &sent).expect("the answer");
     assert_eq!(relayed.cache_policy, CachePolicy::Success { seconds: 60 });
     assert_eq!(relayed.message().len(), length - 11, "OPT is the exchange's own");
 
@@ -238,7 +238,7 @@ fn cached_response_matches_the_query() {
     client.edns = None;
     let length = relayed.write(&client, &mut out, 20, |ttl| ttl);
     assert!(length > 20, "512 bytes are always there");
-    let long = RelayedMessage::read(&many_addresses(), 7, &sent).expect("the answer");
+    let long = ResolverResponse::read(&many_addresses(), 7, &sent).expect("the answer");
     let length = long.write(&client, &mut out, 512, |ttl| ttl);
     assert_eq!(
         (length, read_u16(&out, 2).map(|flags| flags & flag::TRUNCATED)),
@@ -292,7 +292,7 @@ const QUESTION_POINTER: &[u8] = &[0xC0, 12];
 /// Reads a message that [`pointing`] returns.
 fn read_pointing(message: &[u8]) -> Result<(), RelayError> {
     let sent = Question::about(name("a.example"), kind::A);
-    RelayedMessage::read(message, 7, &sent).map(|_| ())
+    ResolverResponse::read(message, 7, &sent).map(|_| ())
 }
 
 #[test]
@@ -392,7 +392,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_are_parsed_or_rejected(message in proptest::collection::vec(any::<u8>(), 0..600), id: u16) {
         let read = parse_query(&message);
-        prop_assert!(RelayedMessage::read(&message, id, &Question::about(name("a.b"), kind::A)).is_err() || message.len() > 12);
+        prop_assert!(ResolverResponse::read(&message, id, &Question::about(name("a.b"), kind::A)).is_err() || message.len() > 12);
         prop_assert!(Records::of(&message).count() <= usize::from(u16::MAX));
         for at in 0..message.len() {
             if let Ok((name, end)) = Name::read(&message, at) {
@@ -430,11 +430,11 @@ proptest! {
         message.truncate(keep);
         let sent = Question::about(name("a.example"), kind::A);
         let client = parse_query(&sent.encode(9, Some(1_232))).expect("a query");
-        if let Ok(answer) = RelayedMessage::read(&message, 7, &sent) {
+        if let Ok(answer) = ResolverResponse::read(&message, 7, &sent) {
             let mut out = [0; 4_096];
             let length = answer.write(&client, &mut out, limit, |_| ttl);
             prop_assert!(length <= limit.max(512) && length >= HEADER_BYTES);
-            let again = RelayedMessage::read(&out[..length], 9, &sent);
+            let again = ResolverResponse::read(&out[..length], 9, &sent);
             prop_assert!(again.is_ok(), "what is given out is well-formed");
             if read_u16(&out, 2).is_some_and(|flags| flags & flag::TRUNCATED == 0) {
                 prop_assert_eq!(contents(&out[..length]), contents(answer.message()));

@@ -2,7 +2,7 @@ use super::*;
 use crate::wire::{Name, NameRef, Question, Reply, ResponseCode, Section, kind, parse_query};
 
 /// An answer with an address for `seconds`.
-fn success(seconds: u32) -> Arc<RelayedMessage> {
+fn success(seconds: u32) -> Arc<ResolverResponse> {
     let question = Question::about(Name::from_text("a.b").expect("a name"), kind::A);
     let query = parse_query(&question.encode(7, None)).expect("a query");
     let mut buffer = [0; 512];
@@ -11,12 +11,12 @@ fn success(seconds: u32) -> Arc<RelayedMessage> {
         .address(Section::Answer, NameRef::QUESTION, seconds, [192, 0, 2, 1].into())
         .expect("space for the record");
     let length = reply.finish(ResponseCode::NoError);
-    Arc::new(RelayedMessage::read(&buffer[..length], 7, &question).expect("an answer"))
+    Arc::new(ResolverResponse::read(&buffer[..length], 7, &question).expect("an answer"))
 }
 
-fn failure() -> Arc<RelayedMessage> {
+fn failure() -> Arc<ResolverResponse> {
     let question = Question::about(Name::from_text("a.b").expect("a name"), kind::A);
-    Arc::new(RelayedMessage::no_response(&question))
+    Arc::new(ResolverResponse::no_response(&question))
 }
 
 /// Result of a lookup: `-` miss, `f` fresh, `F` fresh with prefetch, `s` stale, `S` stale after a failure.

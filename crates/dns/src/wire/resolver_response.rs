@@ -137,7 +137,7 @@ pub enum CachePolicy {
 
 /// A response of a resolver, prepared for sending on.
 #[derive(Debug, PartialEq, Eq)]
-pub struct RelayedMessage {
+pub struct ResolverResponse {
     message: Box<[u8]>,
     /// Offsets of the TTLs.
     ttls: Box<[u16]>,
@@ -151,7 +151,7 @@ pub struct RelayedMessage {
     pub cache_policy: CachePolicy,
 }
 
-impl RelayedMessage {
+impl ResolverResponse {
     /// Parses the response to `question`, which was sent with the identifier `id`.
     ///
     /// # Errors
@@ -392,7 +392,7 @@ impl<'m> ResponseParser<'m> {
         Some(true)
     }
 
-    fn finish(self, truncated: bool) -> RelayedMessage {
+    fn finish(self, truncated: bool) -> ResolverResponse {
         let mut message: Box<[u8]> = self.message.get(..self.at).unwrap_or_default().into();
         for (index, count) in self.counts.iter().enumerate() {
             if let Some(bytes) = message.get_mut(6 + 2 * index..8 + 2 * index) {
@@ -400,7 +400,7 @@ impl<'m> ResponseParser<'m> {
             }
         }
         let cache_policy = self.cache_policy(truncated);
-        RelayedMessage {
+        ResolverResponse {
             message,
             ttls: self.ttls.into(),
             // A question is at most 12 + 255 + 4 bytes.
