@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::identifiers::Identifiers;
 use super::metrics::UpstreamCounters;
-use crate::wire::{Name, Question, RelayError, ResolverResponse, ResponseCode, kind};
+use crate::wire::{Name, Question, ResolverResponse, ResolverResponseError, ResponseCode, kind};
 
 /// Time for one resolver to respond, retries over TCP included.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -286,8 +286,8 @@ impl Upstream {
             match ResolverResponse::read(buffer.get(..length).unwrap_or_default(), id, question) {
                 Ok(answer) => return Ok(answer),
                 // Any other message is late or forged; the response can still arrive.
-                Err(RelayError::Mismatch) => self.counters.record_foreign_message(),
-                Err(RelayError::Malformed) => return Err(Failure::Malformed),
+                Err(ResolverResponseError::Mismatch) => self.counters.record_foreign_message(),
+                Err(ResolverResponseError::Malformed) => return Err(Failure::Malformed),
             }
         }
         Err(Failure::Malformed)

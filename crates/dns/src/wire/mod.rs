@@ -13,7 +13,9 @@ pub use name::{Name, NameError};
 pub use query::{Edns, Query, Reject, parse_query};
 pub use record::{Record, RecordValue, Records};
 pub use reply::{NameRef, Reply, ResponseFull, Section, reject};
-pub use resolver_response::{CachePolicy, QUESTION_KEY_BYTES_MAX, Question, RelayError, ResolverResponse};
+pub use resolver_response::{
+    CachePolicy, QUESTION_KEY_BYTES_MAX, Question, ResolverResponse, ResolverResponseError,
+};
 
 /// Length of a message header in bytes (RFC 1035 section 4.1.1).
 pub const HEADER_BYTES: usize = 12;

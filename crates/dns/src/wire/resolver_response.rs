@@ -104,7 +104,7 @@ impl Question {
 
 /// Failure to accept a message as the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RelayError {
+pub enum ResolverResponseError {
     /// The message is not a response to this question: it is late or forged. The response can still arrive.
     #[error("expected a response to the question of the query, found another question")]
     Mismatch,
@@ -156,19 +156,19 @@ impl ResolverResponse {
     ///
     /// # Errors
     ///
-    /// Returns [`RelayError`] if the message does not match the question or is malformed.
-    pub fn read(message: &[u8], id: u16, question: &Question) -> Result<Self, RelayError> {
-        let question_end = match_question(message, id, question).ok_or(RelayError::Mismatch)?;
+    /// Returns [`ResolverResponseError`] if the message does not match the question or is malformed.
+    pub fn read(message: &[u8], id: u16, question: &Question) -> Result<Self, ResolverResponseError> {
+        let question_end = match_question(message, id, question).ok_or(ResolverResponseError::Mismatch)?;
         let message = message
             .get(..message.len().min(TCP_BYTES_MAX))
             .unwrap_or_default();
-        let flags = read_u16(message, 2).ok_or(RelayError::Malformed)?;
-        let mut parser =
-            ResponseParser::new(message, question_end, question.kind, flags).ok_or(RelayError::Malformed)?;
+        let flags = read_u16(message, 2).ok_or(ResolverResponseError::Malformed)?;
+        let mut parser = ResponseParser::new(message, question_end, question.kind, flags)
+            .ok_or(ResolverResponseError::Malformed)?;
         // A truncated response may end within a record.
         let truncated = flags & flag::TRUNCATED != 0;
         if parser.sections().is_none() && !truncated {
-            return Err(RelayError::Malformed);
+            return Err(ResolverResponseError::Malformed);
         }
         Ok(parser.finish(truncated))
     }

@@ -194,7 +194,7 @@ fn rejects_response_to_another_question() {
     let relayed = ResolverResponse::read(message, 7, &sent).expect("the answer");
     assert_eq!(relayed.cache_policy, CachePolicy::Success { seconds: 8 });
     let foreign = |id, question: &Question| {
-        ResolverResponse::read(message, id, question).err() == Some(RelayError::Mismatch)
+        ResolverResponse::read(message, id, question).err() == Some(ResolverResponseError::Mismatch)
     };
     assert!(foreign(8, &sent), "another identifier");
     assert!(foreign(7, &Question::about(name("a.c"), kind::A)), "another name");
@@ -290,7 +290,7 @@ fn pointing(owner: &[u8], kind: u16, content: &[u8], second_owner: &[u8]) -> Vec
 const QUESTION_POINTER: &[u8] = &[0xC0, 12];
 
 /// Reads a message that [`pointing`] returns.
-fn read_pointing(message: &[u8]) -> Result<(), RelayError> {
+fn read_pointing(message: &[u8]) -> Result<(), ResolverResponseError> {
     let sent = Question::about(name("a.example"), kind::A);
     ResolverResponse::read(message, 7, &sent).map(|_| ())
 }
@@ -382,7 +382,7 @@ fn names_may_not_point_elsewhere() {
     for (owner, kind, content, second, subject) in invalid {
         assert_eq!(
             read_pointing(&pointing(owner, kind, content, second)),
-            Err(RelayError::Malformed),
+            Err(ResolverResponseError::Malformed),
             "{subject}"
         );
     }
