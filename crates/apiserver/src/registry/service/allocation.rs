@@ -20,15 +20,15 @@ pub struct Allocation {
     pub writes: Vec<Write>,
     pools: Arc<Mutex<Pools>>,
     is_dry_run: bool,
-    reserved: Items,
-    released: Items,
+    reserved: AddressesAndPorts,
+    released: AddressesAndPorts,
     /// Ports that a dry run shows.
     simulated: Vec<i64>,
 }
 
 /// Addresses and ports of a Service.
 #[derive(Default)]
-struct Items {
+struct AddressesAndPorts {
     addresses: Vec<IpAddr>,
     ports: Vec<u16>,
 }
@@ -40,8 +40,8 @@ impl Allocation {
             writes: Vec::new(),
             pools,
             is_dry_run,
-            reserved: Items::default(),
-            released: Items::default(),
+            reserved: AddressesAndPorts::default(),
+            released: AddressesAndPorts::default(),
             simulated: Vec::new(),
         }
     }
@@ -52,7 +52,7 @@ impl Allocation {
         if self.is_dry_run {
             return;
         }
-        self.reserved = Items::default();
+        self.reserved = AddressesAndPorts::default();
         let released = std::mem::take(&mut self.released);
         self.free(released);
     }
@@ -188,7 +188,7 @@ impl Allocation {
         lock(&self.pools)
     }
 
-    fn free(&self, items: Items) {
+    fn free(&self, items: AddressesAndPorts) {
         let mut pools = self.pools();
         for address in items.addresses {
             pools.release_address(address);
