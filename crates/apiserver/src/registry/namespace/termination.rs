@@ -22,7 +22,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(15);
 
 /// The next attempt on a Namespace.
-struct Due {
+struct NextAttempt {
     at: Instant,
     delay: Duration,
 }
@@ -42,7 +42,7 @@ pub(crate) async fn run(resources: Arc<Resources>) {
 async fn watch(resources: &Arc<Resources>) -> Result<(), StoreError> {
     let prefix = "/namespaces/";
     let index = resources.store.index();
-    let mut waiting: HashMap<String, Due> = HashMap::new();
+    let mut waiting: HashMap<String, NextAttempt> = HashMap::new();
     loop {
         // The list is read again whenever the watch has lagged.
         let listing = index.list(prefix, None, None, None)?;
@@ -66,7 +66,7 @@ async fn watch(resources: &Arc<Resources>) -> Result<(), StoreError> {
     }
 }
 
-fn apply_event(waiting: &mut HashMap<String, Due>, event: &Event) {
+fn apply_event(waiting: &mut HashMap<String, NextAttempt>, event: &Event) {
     if event.kind == store::EventKind::Deleted {
         if let Some(name) = event.key.rsplit('/').next() {
             waiting.remove(name);
@@ -76,13 +76,13 @@ fn apply_event(waiting: &mut HashMap<String, Due>, event: &Event) {
     record_terminating(waiting, &event.value);
 }
 
-fn record_terminating(waiting: &mut HashMap<String, Due>, bytes: &[u8]) {
+fn record_terminating(waiting: &mut HashMap<String, NextAttempt>, bytes: &[u8]) {
     let Ok(namespace) = serde_json::from_slice::<Namespace>(bytes) else {
         tracing::error!("stored Namespace not readable");
         return;
     };
     if namespace.metadata.deletion_timestamp.is_some() {
-        let due = || Due {
+        let due = || NextAttempt {
             at: Instant::now(),
             delay: RETRY_FIRST,
         };
@@ -90,7 +90,7 @@ fn record_terminating(waiting: &mut HashMap<String, Due>, bytes: &[u8]) {
     }
 }
 
-async fn terminate_due(resources: &Resources, waiting: &mut HashMap<String, Due>) {
+async fn terminate_due(resources: &Resources, waiting: &mut HashMap<String, NextAttempt>) {
     let now = Instant::now();
     let due: Vec<String> = waiting
         .iter()
@@ -111,7 +111,7 @@ async fn terminate_due(resources: &Resources, waiting: &mut HashMap<String, Due>
     }
 }
 
-fn postpone(waiting: &mut HashMap<String, Due>, name: &str) {
+fn postpone(waiting: &mut HashMap<String, NextAttempt>, name: &str) {
     if let Some(due) = waiting.get_mut(name) {
         due.at = Instant::now() + due.delay;
         due.delay = (due.delay * 2).min(RETRY_MAX);
