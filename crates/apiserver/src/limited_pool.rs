@@ -29,7 +29,7 @@ pub(crate) enum ReserveAccess {
 
 /// Limit that is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exceeded {
+pub(crate) enum ExceededLimit {
     /// Limit of all holders together.
     Total,
     /// Limit of the holder.
@@ -57,7 +57,12 @@ impl<K: Eq + Hash> LimitedPool<K> {
     ///
     /// # Errors
     /// Limit that is exceeded; nothing is taken.
-    pub(crate) fn take(&mut self, holder: K, amount: u32, access: ReserveAccess) -> Result<(), Exceeded> {
+    pub(crate) fn take(
+        &mut self,
+        holder: K,
+        amount: u32,
+        access: ReserveAccess,
+    ) -> Result<(), ExceededLimit> {
         let (total, per_holder) = match access {
             ReserveAccess::Common => (self.bounds.without_reserve, self.bounds.per_holder),
             ReserveAccess::Reserved => (self.bounds.total, self.bounds.per_reserved_holder),
@@ -65,10 +70,10 @@ impl<K: Eq + Hash> LimitedPool<K> {
         };
         let own = self.by_holder.get(&holder).copied().unwrap_or_default();
         if own.saturating_add(amount) > per_holder {
-            return Err(Exceeded::Holder);
+            return Err(ExceededLimit::Holder);
         }
         if self.held.saturating_add(amount) > total {
-            return Err(Exceeded::Total);
+            return Err(ExceededLimit::Total);
         }
         self.held = self.held.saturating_add(amount);
         self.by_holder.insert(holder, own.saturating_add(amount));

@@ -11,7 +11,10 @@ const BOUNDS: Bounds = Bounds {
 fn limits_each_holder() {
     let mut pool = LimitedPool::new(BOUNDS);
     assert_eq!(pool.take("ann", 3, ReserveAccess::Common), Ok(()));
-    assert_eq!(pool.take("ann", 1, ReserveAccess::Common), Err(Exceeded::Holder));
+    assert_eq!(
+        pool.take("ann", 1, ReserveAccess::Common),
+        Err(ExceededLimit::Holder)
+    );
     assert_eq!(pool.take("bob", 1, ReserveAccess::Common), Ok(()));
     pool.release(&"ann", 1);
     assert_eq!(pool.take("ann", 1, ReserveAccess::Common), Ok(()));
@@ -23,12 +26,15 @@ fn reserve_is_for_holders_with_access() {
     for holder in ["ann", "bob"] {
         assert_eq!(pool.take(holder, 3, ReserveAccess::Common), Ok(()));
     }
-    assert_eq!(pool.take("carol", 3, ReserveAccess::Common), Err(Exceeded::Total));
+    assert_eq!(
+        pool.take("carol", 3, ReserveAccess::Common),
+        Err(ExceededLimit::Total)
+    );
     assert_eq!(pool.take("carol", 2, ReserveAccess::Common), Ok(()));
     assert_eq!(pool.take("node", 2, ReserveAccess::Reserved), Ok(()));
     assert_eq!(
         pool.take("node", 1, ReserveAccess::Reserved),
-        Err(Exceeded::Total)
+        Err(ExceededLimit::Total)
     );
     assert_eq!(pool.take("admin", 90, ReserveAccess::Exempt), Ok(()));
     assert_eq!(pool.held(), 100);

@@ -12,7 +12,7 @@ use super::node_connections::{NodeConnections, Registration};
 use super::source::Source;
 use super::stage_counts::{Stage, StageCounts};
 use crate::access::authentication::Identity;
-use crate::limited_pool::Exceeded;
+use crate::limited_pool::ExceededLimit;
 use crate::transport::long_running::Revocation;
 
 /// All connections of the server.
@@ -70,11 +70,11 @@ impl Refusal {
     }
 }
 
-impl From<Exceeded> for Refusal {
-    fn from(exceeded: Exceeded) -> Refusal {
+impl From<ExceededLimit> for Refusal {
+    fn from(exceeded: ExceededLimit) -> Refusal {
         match exceeded {
-            Exceeded::Total => Refusal::Connections,
-            Exceeded::Holder => Refusal::Address,
+            ExceededLimit::Total => Refusal::Connections,
+            ExceededLimit::Holder => Refusal::Address,
         }
     }
 }
@@ -115,7 +115,7 @@ impl Connections {
         if let Err(exceeded) = open.counts.enter(source) {
             self.count_refusal(exceeded.into());
             // The new connection takes over the count of the oldest handshake, so the counts do not change.
-            if exceeded == Exceeded::Total || !open.handshakes.displace_oldest(source) {
+            if exceeded == ExceededLimit::Total || !open.handshakes.displace_oldest(source) {
                 return None;
             }
         }
@@ -254,11 +254,11 @@ impl CountedConnection {
             .copied()
     }
 
-    fn advance(&self, to: Stage) -> Result<(), Exceeded> {
+    fn advance(&self, to: Stage) -> Result<(), ExceededLimit> {
         // The stage changes under the lock: two requests of one connection may authenticate it at the same time.
         let mut open = self.connections.open();
         let from = match self.stage() {
-            Some(_) if self.displaceable.is_displaced() => return Err(Exceeded::Holder),
+            Some(_) if self.displaceable.is_displaced() => return Err(ExceededLimit::Holder),
             Some(from) if from != to => from,
             _ => return Ok(()),
         };
@@ -294,10 +294,10 @@ impl OpenConnections {
 
     /// Displaces the oldest unauthenticated connection: of the same address, or of the address with the most
     /// if the total is exceeded.
-    fn displace_unauthenticated(&mut self, source: Source, exceeded: Exceeded) -> bool {
+    fn displace_unauthenticated(&mut self, source: Source, exceeded: ExceededLimit) -> bool {
         let from = match exceeded {
-            Exceeded::Holder => Some(source),
-            Exceeded::Total => self.unauthenticated.largest_source(),
+            ExceededLimit::Holder => Some(source),
+            ExceededLimit::Total => self.unauthenticated.largest_source(),
         };
         let Some(from) = from.filter(|from| self.unauthenticated.displace_oldest(*from)) else {
             return false;

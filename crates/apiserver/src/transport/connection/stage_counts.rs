@@ -5,7 +5,7 @@
 //! place in the pool of handshakes, and then one in a pool for certificates.
 
 use super::source::Source;
-use crate::limited_pool::{Bounds, Exceeded, LimitedPool, ReserveAccess};
+use crate::limited_pool::{Bounds, ExceededLimit, LimitedPool, ReserveAccess};
 
 /// Maximum number of open connections: 5,000 nodes with a few components, one HTTP/2 connection each, and clients of
 /// people.
@@ -98,10 +98,10 @@ impl StageCounts {
     ///
     /// # Errors
     /// Limit that is exceeded.
-    pub(super) fn enter(&mut self, source: Source) -> Result<(), Exceeded> {
+    pub(super) fn enter(&mut self, source: Source) -> Result<(), ExceededLimit> {
         let open: u32 = Stage::ALL.iter().map(|stage| self.open(*stage)).sum();
         if open >= CONNECTIONS_MAX {
-            return Err(Exceeded::Total);
+            return Err(ExceededLimit::Total);
         }
         self.pool(Stage::Handshake).take(source, 1, ReserveAccess::Common)
     }
@@ -110,7 +110,7 @@ impl StageCounts {
     ///
     /// # Errors
     /// Limit that is exceeded; the connection stays in its stage.
-    pub(super) fn advance(&mut self, source: Source, from: Stage, to: Stage) -> Result<(), Exceeded> {
+    pub(super) fn advance(&mut self, source: Source, from: Stage, to: Stage) -> Result<(), ExceededLimit> {
         self.pool(to).take(source, 1, ReserveAccess::Common)?;
         self.leave(source, from);
         Ok(())

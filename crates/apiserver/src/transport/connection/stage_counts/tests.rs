@@ -86,7 +86,7 @@ fn limits_all_connections_together() {
         open(&mut counts, source("192.0.2.1"), Stage::Exempt, 30_000),
         CONNECTIONS_MAX
     );
-    assert_eq!(counts.enter(source("192.0.2.2")), Err(Exceeded::Total));
+    assert_eq!(counts.enter(source("192.0.2.2")), Err(ExceededLimit::Total));
 }
 
 #[test]
