@@ -119,7 +119,7 @@ pub(crate) struct Seat {
 }
 
 /// A queued request, which leaves the queue on drop unless it has received a [`Seat`].
-struct Queued {
+struct QueuedRequest {
     flow_control: Arc<FlowControl>,
     flow: Flow,
     class: RequestClass,
@@ -219,7 +219,7 @@ impl FlowControl {
         seat_ready: oneshot::Receiver<()>,
     ) -> Result<Seat, Failure> {
         self.counts.adjust_queued(flow.schema, 1);
-        let mut queued = Queued {
+        let mut queued = QueuedRequest {
             flow_control: self.clone(),
             flow,
             class,
@@ -328,7 +328,7 @@ impl Drop for Seat {
     }
 }
 
-impl Drop for Queued {
+impl Drop for QueuedRequest {
     fn drop(&mut self) {
         self.flow_control.counts.adjust_queued(self.flow.schema, -1);
         let Some(ticket) = self.ticket.take() else { return };
