@@ -92,7 +92,7 @@ type DesiredSessions = BTreeMap<Name, BfdSettings>;
 
 /// States of the sessions as the thread publishes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct States {
+struct SessionStates {
     /// Sessions that are up.
     up: BTreeSet<Name>,
     /// Numbers of the last losses. A session that ended because of other settings has none.
@@ -112,21 +112,21 @@ pub(super) struct BfdChange {
 pub(super) struct Bfd {
     desired: Arc<Mutex<DesiredSessions>>,
     waker: Option<Waker>,
-    states: watch::Receiver<States>,
-    sender: Option<watch::Sender<States>>,
-    reported: States,
+    states: watch::Receiver<SessionStates>,
+    sender: Option<watch::Sender<SessionStates>>,
+    reported: SessionStates,
 }
 
 impl Bfd {
     /// Creates a handle; the thread starts with the first session.
     pub(super) fn new() -> Self {
-        let (sender, states) = watch::channel(States::default());
+        let (sender, states) = watch::channel(SessionStates::default());
         Self {
             desired: Arc::default(),
             waker: None,
             states,
             sender: Some(sender),
-            reported: States::default(),
+            reported: SessionStates::default(),
         }
     }
 
@@ -171,7 +171,7 @@ impl Bfd {
     }
 }
 
-impl States {
+impl SessionStates {
     /// Returns the first difference to later states, and applies it.
     fn next_change(&mut self, later: &Self) -> Option<BfdChange> {
         self.losses.retain(|name, _| later.losses.contains_key(name));
@@ -216,7 +216,7 @@ struct Listener {
 /// State of the thread.
 struct Worker {
     desired: Arc<Mutex<DesiredSessions>>,
-    states: watch::Sender<States>,
+    states: watch::Sender<SessionStates>,
     poll: Poll,
     start: Instant,
     sessions: BTreeMap<Name, Running>,
@@ -231,7 +231,10 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(desired: Arc<Mutex<DesiredSessions>>, states: watch::Sender<States>) -> io::Result<Waker> {
+    fn start(
+        desired: Arc<Mutex<DesiredSessions>>,
+        states: watch::Sender<SessionStates>,
+    ) -> io::Result<Waker> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
         let mut worker = Self {
@@ -525,7 +528,7 @@ impl Worker {
             .sessions
             .iter()
             .filter(|(_, running)| running.session.state() == State::Up);
-        let states = States {
+        let states = SessionStates {
             up: up.map(|(name, _)| name.clone()).collect(),
             losses: self.losses.clone(),
         };
