@@ -138,7 +138,7 @@ struct FrameReader {
     writes: Option<mpsc::Sender<Bytes>>,
     /// `None` when no more streams are accepted.
     streams: Option<mpsc::Sender<SpdyStream>>,
-    received: HashMap<u32, Incoming>,
+    received: HashMap<u32, StreamReceiver>,
     /// Permits for bytes that wait for their readers.
     budget: Arc<Semaphore>,
 }
@@ -168,14 +168,14 @@ impl PermittedBytes {
 }
 
 /// Receiving side of a stream.
-struct Incoming {
+struct StreamReceiver {
     /// `None` when the client sends no more, or the stream is read no more.
     data: Option<mpsc::Sender<Bytes>>,
     /// Dropped when the client ends the stream in both directions.
     reset: oneshot::Sender<()>,
 }
 
-impl Incoming {
+impl StreamReceiver {
     fn is_unused(&self) -> bool {
         self.reset.is_closed() && self.data.as_ref().is_none_or(mpsc::Sender::is_closed)
     }
@@ -267,7 +267,7 @@ impl FrameReader {
         let (reset, is_reset) = oneshot::channel();
         self.received.retain(|_, incoming| !incoming.is_unused());
         let data = Some(data);
-        self.received.insert(stream, Incoming { data, reset });
+        self.received.insert(stream, StreamReceiver { data, reset });
         let opened = SpdyStream {
             headers,
             received,
