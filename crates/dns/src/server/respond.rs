@@ -57,7 +57,7 @@ pub enum Reaction {
 #[derive(Debug)]
 pub struct Pending {
     query: Query,
-    arrival: Arrival,
+    arrival: QueryFacts,
     /// First question for resolvers.
     question: Question,
     /// Permit that bounds the number of waiting queries.
@@ -66,7 +66,7 @@ pub struct Pending {
 
 /// Facts about a query message that its metrics and its log line need.
 #[derive(Clone, Copy, Debug)]
-struct Arrival {
+struct QueryFacts {
     peer: Peer,
     length: usize,
     start: Instant,
@@ -201,7 +201,7 @@ impl Responder {
         buffer: &mut [u8],
         state: &mut WorkerState,
     ) -> Reaction {
-        let arrival = Arrival {
+        let arrival = QueryFacts {
             peer,
             length: message.len(),
             start: Instant::now(),
@@ -255,7 +255,7 @@ impl Responder {
     }
 
     /// Refuses a query of a client that may not query.
-    fn refuse(&self, arrival: Arrival, query: &Query, buffer: &mut [u8], state: &WorkerState) -> Reaction {
+    fn refuse(&self, arrival: QueryFacts, query: &Query, buffer: &mut [u8], state: &WorkerState) -> Reaction {
         state.counters.clients_refused.fetch_add(1, Ordering::Relaxed);
         let length = Reply::new(query, buffer, UDP_BYTES_MIN).finish(ResponseCode::Refused);
         self.record(arrival, Some(query), (buffer, length), Source::Refusal, state);
@@ -340,7 +340,7 @@ impl Responder {
     /// Counts and logs a query; `query` is `None` if the message is malformed.
     fn record(
         &self,
-        arrival: Arrival,
+        arrival: QueryFacts,
         query: Option<&Query>,
         (buffer, length): (&[u8], usize),
         source: Source,
