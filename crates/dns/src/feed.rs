@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::metrics::Metrics;
 use crate::records::Index;
-use crate::server::Clients;
+use crate::server::ClientAccessList;
 use crate::wire::NameError;
 use crate::zone::Zone;
 
@@ -32,7 +32,7 @@ pub(crate) struct Feed {
     /// Applies Pods of other namespaces as well, because they may be clients.
     pub(crate) with_other_pods: bool,
     /// Receiver of the addresses of Nodes, if Nodes are allowed clients.
-    pub(crate) clients: Option<Arc<Clients>>,
+    pub(crate) clients: Option<Arc<ClientAccessList>>,
 }
 
 impl Feed {

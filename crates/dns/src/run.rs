@@ -21,7 +21,7 @@ use crate::node_local::{self, NodeLocalError};
 use crate::query_explanation::explain;
 use crate::records::{Index, PodNames, Settings, ZoneKind};
 use crate::server::{
-    Clients, Policy, Responder, SearchList, Server, ServerSettings, host_addresses, own_addresses,
+    ClientAccessList, Policy, Responder, SearchList, Server, ServerSettings, host_addresses, own_addresses,
 };
 use crate::snapshot;
 use crate::wire::Name;
@@ -192,7 +192,7 @@ fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
     let index = Arc::new(Index::new(index_settings(config)));
     let clients = config.allow_from.as_ref().map(|allowed| {
         let networks = allowed.networks.iter().chain(&config.transfer_to);
-        let clients = Clients::of_networks(networks.copied());
+        let clients = ClientAccessList::of_networks(networks.copied());
         clients.set_own(host_addresses());
         Arc::new(clients)
     });
@@ -272,7 +272,7 @@ fn clusterset_settings(config: &Config, domain: Name) -> Settings {
 }
 
 /// Updates the allowed addresses of this host.
-async fn update_own_addresses(clients: &Clients) {
+async fn update_own_addresses(clients: &ClientAccessList) {
     loop {
         tokio::time::sleep(OWN_ADDRESSES_PERIOD).await;
         clients.set_own(host_addresses());

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 ///
 /// Loopback addresses are always allowed.
 #[derive(Debug, Default)]
-pub struct Clients {
+pub struct ClientAccessList {
     networks: Box<[IpNet]>,
     hosts: RwLock<HostAddresses>,
 }
@@ -26,7 +26,7 @@ struct HostAddresses {
     nodes: HashSet<IpAddr>,
 }
 
-impl Clients {
+impl ClientAccessList {
     /// Allows the clients of these networks.
     pub fn of_networks(networks: impl IntoIterator<Item = IpNet>) -> Self {
         Self {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-pub use clients::Clients;
+pub use clients::ClientAccessList;
 pub use respond::{Peer, Pending, Policy, Reaction, Responder, Transport, UDP_BYTES_MAX, WorkerState};
 pub use search::SearchList;
 

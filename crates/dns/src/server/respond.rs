@@ -8,7 +8,7 @@ use std::time::Instant;
 use counting::client_network;
 
 use super::answer::{Outcome, UpstreamState};
-use super::clients::Clients;
+use super::clients::ClientAccessList;
 use super::search::SearchList;
 use crate::forward::{Admission, ForwardError, Forwarder, Lookup, UpstreamAnswer};
 use crate::metrics::{Counters, Metrics, QueryRecord, Source};
@@ -93,7 +93,7 @@ impl WorkerState {
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// Allowed clients; `None` allows all.
-    pub clients: Option<Arc<Clients>>,
+    pub clients: Option<Arc<ClientAccessList>>,
     /// Limit of UDP responses to other hosts in bytes; 0 for [`UDP_BYTES_MAX`], which always applies to loopback
     /// addresses.
     pub udp_bytes_max: usize,

@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{Clients, Policy, own_addresses};
+use super::{ClientAccessList, Policy, own_addresses};
 
 #[test]
 fn clients_without_a_named_network_count_by_their_network() {
@@ -9,7 +9,7 @@ fn clients_without_a_named_network_count_by_their_network() {
     let [pod, outside] = ["fd00:244:0:1::5", "2001:db8:0:1::5"].map(address);
     let network = address("2001:db8:0:1::");
     assert_eq!(Policy::default().counted_client(outside), network);
-    let pods = Clients::of_networks(["fd00:244::/56".parse().expect("a network")]);
+    let pods = ClientAccessList::of_networks(["fd00:244::/56".parse().expect("a network")]);
     let policy = Policy {
         clients: Some(Arc::new(pods)),
         ..Policy::default()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::{Decoded, decode, objects, question};
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
-use dns::server::{Clients, Peer, Policy, Reaction, Responder, Server, ServerSettings, Transport};
+use dns::server::{ClientAccessList, Peer, Policy, Reaction, Responder, Server, ServerSettings, Transport};
 use dns::wire::Name;
 use dns::zone::Zone;
 use testbed::{Topology, in_namespace};
@@ -29,7 +29,7 @@ fn responder(allowed: &[&str], udp_bytes_max: usize) -> Responder {
     }
     index.apply_slice(&objects::slice("big", 200)).expect("applied");
     index.set_synced();
-    let clients = Clients::of_networks(allowed.iter().map(|net| net.parse().expect("a net")));
+    let clients = ClientAccessList::of_networks(allowed.iter().map(|net| net.parse().expect("a net")));
     let policy = Policy {
         clients: Some(Arc::new(clients)),
         udp_bytes_max,

@@ -15,8 +15,9 @@ fn address(text: &str) -> IpAddr {
 
 #[test]
 fn allows_networks_and_loopback_only() {
-    let clients =
-        Clients::of_networks(["10.244.0.0/16", "fd00:244::/48"].map(|net| net.parse().expect("a net")));
+    let clients = ClientAccessList::of_networks(
+        ["10.244.0.0/16", "fd00:244::/48"].map(|net| net.parse().expect("a net")),
+    );
     for allowed in [
         "10.244.7.9",
         "fd00:244::9",
@@ -33,7 +34,7 @@ fn allows_networks_and_loopback_only() {
 
 #[test]
 fn follows_the_addresses_of_nodes() {
-    let clients = Clients::default();
+    let clients = ClientAccessList::default();
     clients.put_node(&node("a", &["192.0.2.1", "2001:db8::1", "node-a.example"]));
     clients.put_node(&node("b", &["192.0.2.2", "192.0.2.1"]));
     assert!(clients.allows(address("192.0.2.1")) && clients.allows(address("2001:db8::1")));
@@ -50,7 +51,7 @@ fn follows_the_addresses_of_nodes() {
 
 #[test]
 fn follows_the_addresses_of_this_host() {
-    let clients = Clients::default();
+    let clients = ClientAccessList::default();
     clients.set_own([address("192.0.2.9")]);
     assert!(clients.allows(address("192.0.2.9")));
     clients.set_own([address("192.0.2.10")]);
