@@ -7,7 +7,7 @@ use api::object::Protocol;
 use explain::traffic::{Limits, RowSelection, Selection};
 use ipnet::IpNet;
 
-use super::reader::Rows;
+use super::reader::ReportRows;
 
 /// Shortest interval: shorter ones read connection tracking too often.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -48,7 +48,7 @@ impl Default for Query {
 impl Query {
     /// Returns the rows of the report. A report with single flows has no clients and endpoints, so that it stays below the
     /// limit of the API server.
-    pub(crate) fn rows(&self) -> Rows {
+    pub(crate) fn rows(&self) -> ReportRows {
         let limits = if self.rows.rows_max == 0 {
             Limits::default()
         } else {
@@ -59,7 +59,7 @@ impl Query {
                 ..Limits::default()
             }
         };
-        Rows {
+        ReportRows {
             limits,
             flows: self.rows.clone(),
         }

@@ -35,7 +35,7 @@ pub(crate) enum ReadError {
 
 /// Rows of a report.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rows {
+pub(crate) struct ReportRows {
     /// Numbers of rows.
     pub limits: Limits,
     /// Single flows.
@@ -98,7 +98,7 @@ impl Reader {
     pub(crate) fn read(
         &mut self,
         interval: Duration,
-        rows: &Rows,
+        rows: &ReportRows,
         stop: &AtomicBool,
     ) -> Result<NodeFlows, ReadError> {
         self.tracker.begin_interval();
