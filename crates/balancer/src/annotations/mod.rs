@@ -28,7 +28,7 @@ use api::object::Service;
 use api::selector::LabelSelector;
 
 use restrictions::Restrictions;
-use row::{Annotation, ApplyError, EdgeNeed, Effect, Meaning, Row};
+use row::{Annotation, AnnotationMeaning, ApplyError, EdgeNeed, Effect, Row};
 use values::AnnotationValues;
 
 /// Class of the Services that the edge serves, independent of their annotations.
@@ -192,37 +192,37 @@ impl Reading {
         };
         let outcome = match row.meaning {
             // The assigner reads these and gives no address until their errors are resolved.
-            Meaning::Scope { .. }
-            | Meaning::Addresses
-            | Meaning::FamilyAddress(_)
-            | Meaning::Pool
-            | Meaning::SharingKey
-            | Meaning::Written => return,
-            Meaning::CloudOnly(check) => {
+            AnnotationMeaning::Scope { .. }
+            | AnnotationMeaning::Addresses
+            | AnnotationMeaning::FamilyAddress(_)
+            | AnnotationMeaning::Pool
+            | AnnotationMeaning::SharingKey
+            | AnnotationMeaning::Written => return,
+            AnnotationMeaning::CloudOnly(check) => {
                 self.cloud_only.push(row.name);
                 check
                     .map_or(Ok(()), |check| check(value))
                     .map(|()| Effect::Unchanged)
                     .map_err(ApplyError::InvalidValue)
             }
-            Meaning::Direct(apply) => apply(values, annotation),
-            Meaning::Setting(_, apply) => apply(values, annotation).inspect(|effect| {
+            AnnotationMeaning::Direct(apply) => apply(values, annotation),
+            AnnotationMeaning::Setting(_, apply) => apply(values, annotation).inspect(|effect| {
                 if *effect == Effect::Changed {
                     self.edge_only.push(row.name);
                 }
             }),
-            Meaning::ClientRanges(apply) => {
+            AnnotationMeaning::ClientRanges(apply) => {
                 if let Err(ApplyError::InvalidValue(error)) = apply(values, annotation) {
                     let error = AnnotationError::invalid_value(row.name, value, error.into_expected());
                     self.restrictions.add_invalid(error);
                 }
                 return;
             }
-            Meaning::Unenforceable(remedy) => {
+            AnnotationMeaning::Unenforceable(remedy) => {
                 self.restrictions.add_unenforceable(row.name, remedy);
                 return;
             }
-            Meaning::EdgeOnly(apply) => {
+            AnnotationMeaning::EdgeOnly(apply) => {
                 self.edge_only.push(row.name);
                 apply(values, annotation).map(|_| Effect::Unchanged)
             }
@@ -242,7 +242,7 @@ impl Reading {
             Ok(Effect::Unchanged) => {}
             Ok(Effect::Changed) => {
                 let need = match row.meaning {
-                    Meaning::Setting(need, _) => need,
+                    AnnotationMeaning::Setting(need, _) => need,
                     _ => EdgeNeed::None,
                 };
                 values.edge_need = values.edge_need.max(need);

@@ -13,12 +13,12 @@ pub struct Row {
     /// Description for the documentation: the effect, or the reason why there is none.
     pub description: &'static str,
     /// Meaning of the annotation.
-    pub meaning: Meaning,
+    pub meaning: AnnotationMeaning,
 }
 
 /// Meaning of an annotation.
 #[derive(Clone, Copy, Debug)]
-pub enum Meaning {
+pub enum AnnotationMeaning {
     /// Selects internal or external address pools by its value; `*` matches any value.
     Scope {
         /// Values that select internal pools.
@@ -122,7 +122,7 @@ impl Row {
         Self {
             name,
             description,
-            meaning: Meaning::Direct(apply),
+            meaning: AnnotationMeaning::Direct(apply),
         }
     }
 
@@ -136,7 +136,7 @@ impl Row {
         Self {
             name,
             description,
-            meaning: Meaning::EdgeOnly(apply),
+            meaning: AnnotationMeaning::EdgeOnly(apply),
         }
     }
 
@@ -149,7 +149,7 @@ impl Row {
         Self {
             name,
             description,
-            meaning: Meaning::Setting(edge_need, apply),
+            meaning: AnnotationMeaning::Setting(edge_need, apply),
         }
     }
 
@@ -158,7 +158,7 @@ impl Row {
         Self {
             name,
             description,
-            meaning: Meaning::ClientRanges(apply),
+            meaning: AnnotationMeaning::ClientRanges(apply),
         }
     }
 
@@ -167,7 +167,7 @@ impl Row {
         Self {
             name,
             description,
-            meaning: Meaning::Unenforceable(remedy),
+            meaning: AnnotationMeaning::Unenforceable(remedy),
         }
     }
 
@@ -176,7 +176,7 @@ impl Row {
         Self {
             name,
             description: reason,
-            meaning: Meaning::CloudOnly(None),
+            meaning: AnnotationMeaning::CloudOnly(None),
         }
     }
 
@@ -185,12 +185,12 @@ impl Row {
         Self {
             name,
             description: reason,
-            meaning: Meaning::CloudOnly(Some(check)),
+            meaning: AnnotationMeaning::CloudOnly(Some(check)),
         }
     }
 
     /// An annotation that the assigner applies.
-    pub const fn assigner(name: &'static str, description: &'static str, meaning: Meaning) -> Self {
+    pub const fn assigner(name: &'static str, description: &'static str, meaning: AnnotationMeaning) -> Self {
         Self {
             name,
             description,
@@ -207,7 +207,7 @@ impl Row {
         Self {
             name,
             description: "internal or external pools",
-            meaning: Meaning::Scope { internal, external },
+            meaning: AnnotationMeaning::Scope { internal, external },
         }
     }
 }

@@ -6,7 +6,7 @@ use api::object::{Labels, Service};
 use ipam::pools::{Family, FamilyPolicy, PortUse, Sharing};
 
 use super::IngressMode;
-use crate::annotations::row::{Meaning, Row};
+use crate::annotations::row::{AnnotationMeaning, Row};
 use crate::annotations::{PORT_RANGES_ANNOTATION, rows};
 
 /// Addresses that a Service requests.
@@ -80,7 +80,7 @@ impl AddressRequest {
                 FamilyPolicy::All
             },
             addresses: addresses(service)?,
-            pool: common_value(annotations, |meaning| matches!(meaning, Meaning::Pool))?
+            pool: common_value(annotations, |meaning| matches!(meaning, AnnotationMeaning::Pool))?
                 .map(|(_, pool)| pool.to_owned()),
             is_internal: is_internal(annotations)?,
             sharing: sharing(service)?,
@@ -96,7 +96,7 @@ impl AddressRequest {
 /// Annotations with different sharing keys.
 pub(super) fn sharing(service: &Service) -> Result<Sharing, RequestError> {
     let key = common_value(&service.metadata.annotations, |meaning| {
-        matches!(meaning, Meaning::SharingKey)
+        matches!(meaning, AnnotationMeaning::SharingKey)
     })?;
     let ports = service
         .spec
@@ -131,7 +131,9 @@ pub(super) fn port_use(service: &Service, mode: IngressMode) -> PortUse {
 fn addresses(service: &Service) -> Result<Vec<IpAddr>, RequestError> {
     let annotations = &service.metadata.annotations;
     let field = service.spec.load_balancer_ip.trim();
-    let all = common_value(annotations, |meaning| matches!(meaning, Meaning::Addresses))?;
+    let all = common_value(annotations, |meaning| {
+        matches!(meaning, AnnotationMeaning::Addresses)
+    })?;
     let (annotation, addresses) = match all {
         Some((annotation, value)) => (annotation, parse(annotation, value)?),
         None => match family_addresses(annotations)? {
@@ -159,7 +161,7 @@ fn addresses(service: &Service) -> Result<Vec<IpAddr>, RequestError> {
 fn family_addresses(annotations: &Labels) -> Result<Option<(&'static str, Vec<IpAddr>)>, RequestError> {
     let mut found: Option<(&'static str, Vec<IpAddr>)> = None;
     for family in [Family::V4, Family::V6] {
-        let is_of_family = |meaning: &Meaning| matches!(meaning, Meaning::FamilyAddress(of) if *of == family);
+        let is_of_family = |meaning: &AnnotationMeaning| matches!(meaning, AnnotationMeaning::FamilyAddress(of) if *of == family);
         let Some((annotation, value)) = common_value(annotations, is_of_family)? else {
             continue;
         };
@@ -196,7 +198,7 @@ fn parse(annotation: &'static str, value: &str) -> Result<Vec<IpAddr>, RequestEr
 fn is_internal(annotations: &Labels) -> Result<bool, RequestError> {
     let mut found: Option<(&'static str, bool)> = None;
     for row in rows() {
-        let Meaning::Scope { internal, external } = row.meaning else {
+        let AnnotationMeaning::Scope { internal, external } = row.meaning else {
             continue;
         };
         let Some(value) = value_of(annotations, row) else {
@@ -230,7 +232,7 @@ fn is_internal(annotations: &Labels) -> Result<bool, RequestError> {
 /// Returns the common value of all annotations with a meaning, and the first of them.
 fn common_value(
     annotations: &Labels,
-    has_meaning: impl Fn(&Meaning) -> bool,
+    has_meaning: impl Fn(&AnnotationMeaning) -> bool,
 ) -> Result<Option<(&'static str, &str)>, RequestError> {
     let mut found: Option<(&'static str, &str)> = None;
     for row in rows().filter(|row| has_meaning(&row.meaning)) {

@@ -5,7 +5,7 @@ use edge::settings::{Alpn, ProxyVersion, TlsPolicy};
 use ipam::pools::Family;
 
 use super::{Provider, shared_rows};
-use crate::annotations::row::{Annotation, ApplyError, Effect, Meaning, Remedy, Row};
+use crate::annotations::row::{Annotation, AnnotationMeaning, ApplyError, Effect, Remedy, Row};
 use crate::annotations::value::{self, InvalidValue, keyword, minutes, number, seconds};
 use crate::annotations::values::{AnnotationValues, AppProtocol, CheckProtocol, StickyMode};
 
@@ -289,12 +289,12 @@ const ROWS: &[Row] = &[
     Row::assigner(
         aws!("private-ipv4-addresses"),
         "requests the first IPv4 address of the list",
-        Meaning::FamilyAddress(Family::V4),
+        AnnotationMeaning::FamilyAddress(Family::V4),
     ),
     Row::assigner(
         aws!("ipv6-addresses"),
         "requests the first IPv6 address of the list",
-        Meaning::FamilyAddress(Family::V6),
+        AnnotationMeaning::FamilyAddress(Family::V6),
     ),
     Row::cloud_only(
         aws!("eip-allocations"),

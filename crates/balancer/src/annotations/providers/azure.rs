@@ -3,7 +3,7 @@
 use ipam::pools::Family;
 
 use super::Provider;
-use crate::annotations::row::{Meaning, Remedy, Row};
+use crate::annotations::row::{AnnotationMeaning, Remedy, Row};
 use crate::annotations::value::{self, keyword, minutes, number, seconds};
 use crate::annotations::values::CheckProtocol;
 
@@ -29,12 +29,12 @@ const ROWS: &[Row] = &[
     Row::assigner(
         azure!("load-balancer-ipv4"),
         "requests this IPv4 address",
-        Meaning::FamilyAddress(Family::V4),
+        AnnotationMeaning::FamilyAddress(Family::V4),
     ),
     Row::assigner(
         azure!("load-balancer-ipv6"),
         "requests this IPv6 address",
-        Meaning::FamilyAddress(Family::V6),
+        AnnotationMeaning::FamilyAddress(Family::V6),
     ),
     Row::configures_edge(
         azure!("load-balancer-tcp-idle-timeout"),

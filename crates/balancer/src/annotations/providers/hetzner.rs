@@ -3,7 +3,7 @@
 use ipam::pools::Family;
 
 use super::{Provider, shared_rows};
-use crate::annotations::row::{Effect, Meaning, Row};
+use crate::annotations::row::{AnnotationMeaning, Effect, Row};
 use crate::annotations::value::{self, duration, keyword, number};
 use crate::annotations::values::{AppProtocol, StickyMode};
 
@@ -29,7 +29,7 @@ const ROWS: &[Row] = &[
     Row::assigner(
         hetzner!("private-ipv4"),
         "requests this IPv4 address",
-        Meaning::FamilyAddress(Family::V4),
+        AnnotationMeaning::FamilyAddress(Family::V4),
     ),
     Row::requires_edge(
         hetzner!("protocol"),

@@ -1,7 +1,7 @@
 //! Annotations of MetalLB and kube-vip.
 
 use super::Provider;
-use crate::annotations::row::{Meaning, Row};
+use crate::annotations::row::{AnnotationMeaning, Row};
 use crate::metallb::{POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
 
 pub(super) const PROVIDER: Provider = Provider {
@@ -15,24 +15,32 @@ const POOL: &str = "as `portolan.dev/address-pool`";
 const SHARING: &str = "as `portolan.dev/allow-shared-ip`";
 
 const ROWS: &[Row] = &[
-    Row::assigner("metallb.io/loadBalancerIPs", ADDRESSES, Meaning::Addresses),
+    Row::assigner(
+        "metallb.io/loadBalancerIPs",
+        ADDRESSES,
+        AnnotationMeaning::Addresses,
+    ),
     Row::assigner(
         "metallb.universe.tf/loadBalancerIPs",
         ADDRESSES,
-        Meaning::Addresses,
+        AnnotationMeaning::Addresses,
     ),
-    Row::assigner("metallb.io/address-pool", POOL, Meaning::Pool),
-    Row::assigner("metallb.universe.tf/address-pool", POOL, Meaning::Pool),
-    Row::assigner("metallb.io/allow-shared-ip", SHARING, Meaning::SharingKey),
+    Row::assigner("metallb.io/address-pool", POOL, AnnotationMeaning::Pool),
+    Row::assigner("metallb.universe.tf/address-pool", POOL, AnnotationMeaning::Pool),
+    Row::assigner(
+        "metallb.io/allow-shared-ip",
+        SHARING,
+        AnnotationMeaning::SharingKey,
+    ),
     Row::assigner(
         "metallb.universe.tf/allow-shared-ip",
         SHARING,
-        Meaning::SharingKey,
+        AnnotationMeaning::SharingKey,
     ),
     Row::assigner(
         "kube-vip.io/loadbalancerIPs",
         "as `portolan.dev/load-balancer-ips`; `0.0.0.0` (DHCP) is rejected",
-        Meaning::Addresses,
+        AnnotationMeaning::Addresses,
     ),
     Row::direct(
         "kube-vip.io/loadbalancerHostname",
@@ -42,12 +50,12 @@ const ROWS: &[Row] = &[
     Row::assigner(
         POOL_ANNOTATION,
         "written by the assigner: the pool of the addresses",
-        Meaning::Written,
+        AnnotationMeaning::Written,
     ),
     Row::assigner(
         POOL_ANNOTATION_BEFORE,
         "written by MetalLB; the assigner replaces it by `metallb.io/ip-allocated-from-pool`",
-        Meaning::Written,
+        AnnotationMeaning::Written,
     ),
     Row::cloud_only("kube-vip.io/vipHost", "written by kube-vip"),
 ];

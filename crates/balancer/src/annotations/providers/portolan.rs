@@ -5,7 +5,7 @@ use std::time::Duration;
 use edge::settings::{Alpn, Balance, LogFormat, ProxyVersion, TlsPolicy};
 
 use super::{Provider, shared_rows};
-use crate::annotations::row::{Meaning, Row};
+use crate::annotations::row::{AnnotationMeaning, Row};
 use crate::annotations::value::{self, keyword, megabits_per_second, number, seconds};
 use crate::annotations::values::{AppProtocol, CheckProtocol, StickyMode};
 
@@ -35,17 +35,17 @@ const ROWS: &[Row] = &[
     Row::assigner(
         "portolan.dev/load-balancer-ips",
         "requests these addresses, separated by commas, at most one of each family",
-        Meaning::Addresses,
+        AnnotationMeaning::Addresses,
     ),
     Row::assigner(
         "portolan.dev/address-pool",
         "requests this pool, including one without `autoAssign`",
-        Meaning::Pool,
+        AnnotationMeaning::Pool,
     ),
     Row::assigner(
         "portolan.dev/allow-shared-ip",
         "shares the address with Services of the same value",
-        Meaning::SharingKey,
+        AnnotationMeaning::SharingKey,
     ),
     Row::scope("portolan.dev/load-balancer-scope", &["Internal"], &["External"]),
     shared_rows::hostname("portolan.dev/load-balancer-hostname"),

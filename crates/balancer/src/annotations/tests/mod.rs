@@ -620,20 +620,22 @@ fn documentation_contains_the_table() {
         .expect("write to a String");
         for row in rows {
             let state = match row.meaning {
-                Meaning::CloudOnly(_) => "none",
-                Meaning::Setting(EdgeNeed::Required, _) => "edge",
-                Meaning::Setting(EdgeNeed::Preferred, _) => "edge, unless packets are forwarded",
-                Meaning::Direct(_) => "setting",
-                Meaning::ClientRanges(_) => "edge; otherwise the address is withheld",
-                Meaning::Unenforceable(Remedy::Ranges) => "the address is withheld unless ranges are given",
-                Meaning::Unenforceable(Remedy::Removal) => "the address is withheld",
-                Meaning::Setting(EdgeNeed::None, _) | Meaning::EdgeOnly(_) => {
+                AnnotationMeaning::CloudOnly(_) => "none",
+                AnnotationMeaning::Setting(EdgeNeed::Required, _) => "edge",
+                AnnotationMeaning::Setting(EdgeNeed::Preferred, _) => "edge, unless packets are forwarded",
+                AnnotationMeaning::Direct(_) => "setting",
+                AnnotationMeaning::ClientRanges(_) => "edge; otherwise the address is withheld",
+                AnnotationMeaning::Unenforceable(Remedy::Ranges) => {
+                    "the address is withheld unless ranges are given"
+                }
+                AnnotationMeaning::Unenforceable(Remedy::Removal) => "the address is withheld",
+                AnnotationMeaning::Setting(EdgeNeed::None, _) | AnnotationMeaning::EdgeOnly(_) => {
                     "setting of the edge; elsewhere reported, without effect"
                 }
                 _ => "assigner",
             };
             let scope = match row.meaning {
-                Meaning::Scope { internal, external } => {
+                AnnotationMeaning::Scope { internal, external } => {
                     let values: Vec<String> = internal
                         .iter()
                         .chain(external)

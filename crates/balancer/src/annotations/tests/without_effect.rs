@@ -24,7 +24,7 @@ fn settings_of_the_edge_are_named_without_it() {
     let is_setting = |row: &&Row| {
         matches!(
             row.meaning,
-            Meaning::Setting(EdgeNeed::None, _) | Meaning::EdgeOnly(_)
+            AnnotationMeaning::Setting(EdgeNeed::None, _) | AnnotationMeaning::EdgeOnly(_)
         )
     };
     for row in rows().filter(is_setting) {

@@ -37,7 +37,7 @@ fn family_policy_selects_families_and_need() {
 
 #[test]
 fn all_address_annotations_request_addresses() {
-    let mut names = rows().filter(|row| matches!(row.meaning, Meaning::Addresses));
+    let mut names = rows().filter(|row| matches!(row.meaning, AnnotationMeaning::Addresses));
     assert_eq!(
         names.next().map(|row| row.name),
         Some("portolan.dev/load-balancer-ips")
@@ -89,7 +89,7 @@ fn rejects_annotations_with_different_values() {
 #[test]
 fn scope_annotations_select_internal_pools() {
     for row in rows() {
-        let Meaning::Scope { internal, external } = row.meaning else {
+        let AnnotationMeaning::Scope { internal, external } = row.meaning else {
             continue;
         };
         let annotation = row.name;
