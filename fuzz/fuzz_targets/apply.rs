@@ -2,12 +2,12 @@
 //! configuration, a zero byte and the second one.
 #![no_main]
 
-use api::apply::{Author, apply, read_configuration};
+use api::apply::{WriteAuthor, apply, read_configuration};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let Some((kind, first, second)) = portolan_fuzz::kind_and_two_parts(input) else { return };
-    let author = |manager| Author { kind, subresource: None, manager, time: "2026-01-01T00:00:00Z" };
+    let author = |manager| WriteAuthor { kind, subresource: None, manager, time: "2026-01-01T00:00:00Z" };
     let Ok(first) = read_configuration(first, kind) else { return };
     let Ok(live) = apply(None, &first, author("one"), false) else { return };
     let again = apply(Some(&live), &first, author("one"), false).expect("the same configuration applies again");

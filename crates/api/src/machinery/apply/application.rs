@@ -7,13 +7,13 @@ use super::conflict::{CONFLICTS_MAX, Conflict};
 use super::field_set::FieldSet;
 use super::layout::{Layout, fields_of, with_parents};
 use super::managers::{Manager, Operation};
-use super::{Author, merge, remove, updater, without_identity};
+use super::{WriteAuthor, merge, remove, updater, without_identity};
 
 /// One server-side apply.
 pub(super) struct Application<'a> {
     pub(super) live: &'a Value,
     pub(super) configuration: &'a Value,
-    pub(super) author: Author<'a>,
+    pub(super) author: WriteAuthor<'a>,
     pub(super) layout: Layout,
 }
 

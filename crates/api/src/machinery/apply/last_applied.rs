@@ -7,7 +7,7 @@ use super::compare::Comparison;
 use super::conflict::Conflict;
 use super::field_set::FieldSet;
 use super::layout::{Layout, fields_of};
-use super::{Author, check};
+use super::{WriteAuthor, check};
 use crate::kinds::kind::Kind;
 use crate::machinery::tree::{child, clear, set, text_if_set};
 
@@ -37,7 +37,7 @@ fn unchanged_fields(live: &Value, kind: &Kind) -> Option<FieldSet> {
 
 /// Updates an existing annotation.
 pub(super) fn renew(object: &mut Value, application: &Application<'_>, configuration: &Value) {
-    let Author {
+    let WriteAuthor {
         manager, subresource, ..
     } = application.author;
     if manager != KUBECTL || subresource.is_some() || last_applied(application.live).is_none() {

@@ -6,11 +6,11 @@
 //! # Example
 //!
 //! ```
-//! use api::apply::{Author, apply, read_configuration};
+//! use api::apply::{WriteAuthor, apply, read_configuration};
 //! use api::kind;
 //!
 //! let kind = kind::find("", "v1", "services").expect("the kind Service");
-//! let author = |manager| Author { kind, subresource: None, manager, time: "2026-01-01T12:00:00Z" };
+//! let author = |manager| WriteAuthor { kind, subresource: None, manager, time: "2026-01-01T12:00:00Z" };
 //! let body = b"{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: NodePort}}";
 //! let service = apply(None, &read_configuration(body, kind)?, author("ann"), false)?;
 //! assert_eq!(service["metadata"]["managedFields"][0]["manager"], "ann");
@@ -59,7 +59,7 @@ const UNKNOWN: &str = "unknown";
 
 /// Author of a write: the field manager, and the object that it writes.
 #[derive(Clone, Copy, Debug)]
-pub struct Author<'a> {
+pub struct WriteAuthor<'a> {
     /// The kind of the object.
     pub kind: &'a Kind,
     /// The subresource, unless the object itself is written.
@@ -159,7 +159,7 @@ pub fn read_configuration(body: &[u8], kind: &Kind) -> Result<Value, ApplyError>
 pub fn apply(
     live: Option<&Value>,
     configuration: &Value,
-    author: Author<'_>,
+    author: WriteAuthor<'_>,
     force: bool,
 ) -> Result<Value, ApplyError> {
     let (bare, mut managers) = live.map_or(
@@ -195,7 +195,7 @@ pub fn apply(
 }
 
 /// Returns the managed fields of a new object, which has its defaults. `requested` is `managedFields` of the request.
-pub fn record_creation(object: &Value, requested: Option<&Value>, author: Author<'_>) -> Option<Value> {
+pub fn record_creation(object: &Value, requested: Option<&Value>, author: WriteAuthor<'_>) -> Option<Value> {
     let managers = requested.and_then(managers::parse).unwrap_or_default();
     if !managers.is_empty() {
         return record_changes(managers, zero_of(author.kind), object, author);
@@ -211,7 +211,7 @@ pub fn record_update(
     new: &Value,
     old: &Value,
     requested: Option<&Value>,
-    author: Author<'_>,
+    author: WriteAuthor<'_>,
 ) -> Option<Value> {
     let kept = || managers::parse(managed_fields(old)).unwrap_or_default();
     let managers = match requested.filter(|_| author.subresource.is_none()) {
@@ -229,7 +229,12 @@ pub fn record_update(
 }
 
 /// Returns the managed fields of `managers` after an update by `author`.
-fn record_changes(mut managers: Vec<Manager>, old: &Value, new: &Value, author: Author<'_>) -> Option<Value> {
+fn record_changes(
+    mut managers: Vec<Manager>,
+    old: &Value,
+    new: &Value,
+    author: WriteAuthor<'_>,
+) -> Option<Value> {
     let mut comparison = Comparison::of_objects(old, new, Layout::of_kind(author.kind));
     for reset in reset_fields(author) {
         comparison.exclude(reset);
@@ -271,7 +276,7 @@ fn remove(managers: &mut Vec<Manager>, searched: &Manager) -> Option<Manager> {
 }
 
 /// Returns the author as a manager named `name` with operation `Update` and without fields.
-fn updater(author: Author<'_>, name: &str) -> Manager {
+fn updater(author: WriteAuthor<'_>, name: &str) -> Manager {
     Manager {
         name: match name {
             "" => UNKNOWN,
@@ -287,7 +292,7 @@ fn updater(author: Author<'_>, name: &str) -> Manager {
 }
 
 /// Returns the manager of all existing fields.
-fn before_first_apply(live: &Value, author: Author<'_>) -> Option<Manager> {
+fn before_first_apply(live: &Value, author: WriteAuthor<'_>) -> Option<Manager> {
     let mut all = Comparison::of_objects(zero_of(author.kind), live, Layout::of_kind(author.kind));
     for reset in reset_fields(author) {
         all.exclude(reset);
@@ -325,7 +330,7 @@ fn always_present() -> FieldSet {
 /// Returns the fields that a path does not write: `status`, or `spec` for the path of the status (API-12). They are
 /// neither set nor owned. Of some kinds, the path of the status does not write parts of the metadata either (upstream:
 /// `GetResetFields` of the strategies of the status).
-fn reset_fields(author: Author<'_>) -> &'static [&'static [&'static str]] {
+fn reset_fields(author: WriteAuthor<'_>) -> &'static [&'static [&'static str]] {
     match author.subresource {
         Some("status") => match author.kind.kind {
             "ServiceCIDR" => &[&["spec"], &["metadata"]],
@@ -339,7 +344,7 @@ fn reset_fields(author: Author<'_>) -> &'static [&'static [&'static str]] {
 }
 
 /// Removes the fields that the path does not write.
-fn without_reset_fields(configuration: &Value, author: Author<'_>) -> Value {
+fn without_reset_fields(configuration: &Value, author: WriteAuthor<'_>) -> Value {
     let mut written = configuration.clone();
     for reset in reset_fields(author) {
         match reset {

@@ -1,6 +1,6 @@
 //! Server-side apply and the managed fields that it depends on.
 
-use api::apply::{ApplyError, Author, apply, read_configuration, record_creation, record_update};
+use api::apply::{ApplyError, WriteAuthor, apply, read_configuration, record_creation, record_update};
 use api::decode::{DecodeError, Format, conform, convert_numbers, decode};
 use api::tree::{child, set_or_clear, text};
 use http::StatusCode;
@@ -127,8 +127,8 @@ pub(super) fn set_records(object: &mut Value, records: Option<Value>) {
     set_or_clear(metadata_mut(object), RECORDS, records);
 }
 
-fn author<'a>(target: &'a Target, manager: &'a str, time: &'a str) -> Author<'a> {
-    Author {
+fn author<'a>(target: &'a Target, manager: &'a str, time: &'a str) -> WriteAuthor<'a> {
+    WriteAuthor {
         kind: target.kind.stored(),
         subresource: target.subresource,
         manager,

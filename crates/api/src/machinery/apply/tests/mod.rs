@@ -9,13 +9,13 @@ use crate::kinds::kind;
 const NOON: &str = "2026-01-01T12:00:00Z";
 const LATER: &str = "2026-01-01T13:00:00Z";
 
-fn author(manager: &str) -> Author<'_> {
+fn author(manager: &str) -> WriteAuthor<'_> {
     author_at(manager, NOON)
 }
 
-fn author_at<'a>(manager: &'a str, time: &'a str) -> Author<'a> {
+fn author_at<'a>(manager: &'a str, time: &'a str) -> WriteAuthor<'a> {
     let kind = kind::find("", "v1", "services").expect("kind");
-    Author {
+    WriteAuthor {
         kind,
         subresource: None,
         manager,
@@ -41,7 +41,7 @@ fn apply_body(live: Option<&Value>, configuration: &Value, manager: &str) -> Res
 }
 
 /// Sets the managed fields of `new` after an update.
-fn update(new: &mut Value, old: &Value, requested: Option<Value>, author: Author<'_>) {
+fn update(new: &mut Value, old: &Value, requested: Option<Value>, author: WriteAuthor<'_>) {
     let records = record_update(new, old, requested.as_ref(), author);
     crate::machinery::tree::set_or_clear(&mut new["metadata"], "managedFields", records);
 }
@@ -423,7 +423,7 @@ fn fields_that_a_path_does_not_write_have_no_owner() {
     let mut new = old.clone();
     new["spec"] = json!({});
     new["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
-    let on_status = Author {
+    let on_status = WriteAuthor {
         subresource: Some("status"),
         ..author("balancer")
     };
@@ -448,7 +448,7 @@ fn writes_of_the_status_own_no_metadata_that_they_do_not_write() {
         ("Pod", vec!["f:annotations", "f:labels"]),
         ("Service", vec!["f:annotations", "f:labels", "f:ownerReferences"]),
     ] {
-        let on_status = Author {
+        let on_status = WriteAuthor {
             kind: kind::all().iter().find(|kind| kind.kind == name).expect("kind"),
             subresource: Some("status"),
             ..author("me")
@@ -476,7 +476,7 @@ fn writes_of_the_status_own_no_metadata_that_they_do_not_write() {
 fn unknown_times_of_conditions_are_owned() {
     let mut old = service(json!({}), json!({"type": "NodePort"}));
     old["metadata"]["managedFields"] = record_creation(&old, None, author("you")).expect("managed fields");
-    let on_status = Author {
+    let on_status = WriteAuthor {
         subresource: Some("status"),
         ..author("me")
     };
@@ -495,7 +495,7 @@ fn unknown_times_of_conditions_are_owned() {
     new["metadata"]["managedFields"] = recorded;
     let mut later = new.clone();
     later["status"]["conditions"] = times(json!(NOON));
-    let other = Author {
+    let other = WriteAuthor {
         manager: "other",
         ..on_status
     };
@@ -545,7 +545,7 @@ fn apply_paths_write_their_fields() {
     configuration["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
     let object = apply_body(None, &configuration, "me").expect("applied object");
     assert_eq!(object.get("status"), None);
-    let on_status = Author {
+    let on_status = WriteAuthor {
         subresource: Some("status"),
         ..author("me")
     };
@@ -661,7 +661,7 @@ fn new_workloads_have_no_entries_of_fields_that_are_always_present() {
             "rollingUpdate": {"maxSurge": "25%"}},
         "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"securityContext": {}, "dnsPolicy": "ClusterFirst",
             "containers": [{"name": "c", "image": "i", "resources": {}}]}}}, "status": {}});
-    let author = Author {
+    let author = WriteAuthor {
         kind: kind::find("apps", "v1", "deployments").expect("kind"),
         ..author("me")
     };
