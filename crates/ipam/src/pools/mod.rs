@@ -34,7 +34,7 @@ mod sharing;
 
 pub use api::ip::Family;
 pub use pool::Pool;
-pub use sharing::{NotShared, PortOf, PortUse, Sharing};
+pub use sharing::{NotShared, PortUse, ProtocolPort, Sharing};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

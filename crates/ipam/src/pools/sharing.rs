@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// A port of a holder: protocol number and port number.
-pub type PortOf = (u8, u16);
+pub type ProtocolPort = (u8, u16);
 
 /// Use of the ports of an address by a holder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum PortUse {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
     key: Option<String>,
-    ports: BTreeSet<PortOf>,
+    ports: BTreeSet<ProtocolPort>,
     port_use: PortUse,
     backends: Option<String>,
 }
@@ -48,7 +48,7 @@ impl Sharing {
     /// `None` if any node will do.
     pub fn new(
         key: Option<String>,
-        ports: impl IntoIterator<Item = PortOf>,
+        ports: impl IntoIterator<Item = ProtocolPort>,
         backends: Option<String>,
     ) -> Self {
         Self {
