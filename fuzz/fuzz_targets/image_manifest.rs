@@ -11,7 +11,7 @@ fuzz_target!(|content: &[u8]| {
         return;
     };
     if let Ok(reference) = text.parse::<Reference>() {
-        let again: Reference = reference.to_string().parse().expect("the normalised name");
+        let again: Reference = reference.to_string().parse().expect("the normalized name");
         assert_eq!(again, reference);
     }
 });

@@ -4,7 +4,7 @@ use super::*;
 
 const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-fn normalised(text: &str) -> String {
+fn normalized(text: &str) -> String {
     let reference: Reference = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
     reference.to_string()
 }
@@ -26,7 +26,7 @@ fn short_names_are_completed_as_docker_does() {
         ("Registry/a", "Registry/a:latest"),
         ("a---b", "docker.io/library/a---b:latest"),
     ] {
-        assert_eq!(normalised(text), expected);
+        assert_eq!(normalized(text), expected);
     }
 }
 
@@ -99,7 +99,7 @@ proptest! {
     #[test]
     fn any_text_parses_to_a_stable_reference_or_an_error(text in "\\PC{0,80}") {
         if let Ok(reference) = text.parse::<Reference>() {
-            let again: Reference = reference.to_string().parse().expect("normalised form");
+            let again: Reference = reference.to_string().parse().expect("normalized form");
             prop_assert_eq!(again, reference);
         }
     }
