@@ -1,6 +1,6 @@
 //! Event loop of the speaker. Inputs are objects; outputs are sessions and reports.
 //!
-//! - `inputs`: watches of the API; `speaker`: the sessions, listeners and reports that they require
+//! - `inputs`: watches of the API; `event_loop`: the sessions, listeners and reports that they require
 //! - `session`, `connection`, `sockets`, `listeners`, `passwords`: BGP over TCP
 //! - `bfd`, `bfd_echo`: BFD over UDP
 //! - `local_links`, `router_discovery`: links, and routers without a configured address
@@ -8,6 +8,7 @@
 mod bfd;
 mod bfd_echo;
 mod connection;
+mod event_loop;
 mod inputs;
 mod listeners;
 mod local_links;
@@ -15,7 +16,6 @@ mod passwords;
 mod router_discovery;
 mod session;
 mod sockets;
-mod speaker;
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -27,7 +27,7 @@ use client::Client;
 use tokio::sync::watch;
 
 use crate::report::Metrics;
-use speaker::Speaker;
+use event_loop::Speaker;
 
 /// Settings of a speaker.
 #[derive(Clone, Debug)]
