@@ -5,13 +5,13 @@
 //! - Output: [`encode`] writes the stored form, [`table`] the columns of kubectl, [`discovery`] and [`openapi`] the
 //!   documents that describe the API.
 //! - Selection: [`selector`] matches labels and fields.
-//! - Parts of all rules: [`tree`] reads and changes fields, `empties` omits empty ones, and [`field`] has the errors.
+//! - Parts of all rules: [`tree`] reads and changes fields, `empty_values` omits empty ones, and [`field`] has the errors.
 //!   [`metadata`], [`names`], [`ip`] and [`resource_amount`] check common values, and [`hash`] computes the hashes in derived names.
 
 pub mod apply;
 pub mod decode;
 pub mod discovery;
-pub(crate) mod empties;
+pub(crate) mod empty_values;
 pub mod encode;
 pub mod field;
 pub mod hash;

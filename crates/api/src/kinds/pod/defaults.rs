@@ -6,7 +6,7 @@ use super::references::service_account_name;
 use super::{ALL_CONTAINER_LISTS, CONTAINER_LISTS, status};
 use crate::kinds::condition::complete_conditions;
 use crate::machinery::decode::quantity_in_thousandths;
-use crate::machinery::empties::omit_empty_collections;
+use crate::machinery::empty_values::omit_empty_collections;
 use crate::machinery::metadata;
 use crate::machinery::tree::{
     child, complete_items, flag_if_set, is_set, items, items_mut, number, object_mut, omit_zero, set, text,
