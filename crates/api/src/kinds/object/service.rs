@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::{Labels, ObjectMeta, null_as_default, resource};
 use super::network::Condition;
+use crate::service::AFFINITY_TIMEOUT_SECONDS_DEFAULT;
 
 /// A Service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -64,13 +65,12 @@ impl ServiceSpec {
 
     /// Returns the timeout of the session affinity; `None` without affinity (API-30).
     pub fn affinity_timeout_seconds(&self) -> Option<u32> {
-        const DEFAULT_SECONDS: u32 = 10_800;
         (self.session_affinity == "ClientIP").then(|| {
             self.session_affinity_config
                 .as_ref()
                 .and_then(|config| config.client_ip.as_ref())
                 .and_then(|config| config.timeout_seconds)
-                .unwrap_or(DEFAULT_SECONDS)
+                .unwrap_or(AFFINITY_TIMEOUT_SECONDS_DEFAULT)
         })
     }
 }

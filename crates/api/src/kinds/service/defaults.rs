@@ -2,16 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{HEADLESS, View};
+use super::{AFFINITY_TIMEOUT_SECONDS_DEFAULT, HEADLESS, View};
 use crate::kinds::condition::default_conditions;
 use crate::kinds::ports::complete_port_status;
 use crate::machinery::ip::{self, Family};
 use crate::machinery::tree::{
     child, clear, is_set, items, items_mut, number, object_mut, omit_null, omit_zero, set, text, texts,
 };
-
-/// Default timeout of the session affinity (DEF-02).
-pub(super) const AFFINITY_TIMEOUT_SECONDS_DEFAULT: i64 = 10_800;
 
 /// Sets defaults and drops empty fields.
 pub fn default_on_write(service: &mut Value) {

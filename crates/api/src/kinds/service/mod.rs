@@ -30,6 +30,9 @@ pub use warnings::{status_warnings, warnings};
 /// Value of `clusterIP` of a headless Service.
 pub const HEADLESS: &str = "None";
 
+/// Default timeout of the session affinity (DEF-02).
+pub const AFFINITY_TIMEOUT_SECONDS_DEFAULT: u32 = 10_800;
+
 /// Annotation for source ranges, comma separated, older than `loadBalancerSourceRanges` (API-47).
 pub const SOURCE_RANGES_ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 /// Annotation that enables zone hints (API-45).
