@@ -15,7 +15,7 @@ use crate::request::Client;
 const EVENTS_WAITING_MAX: usize = 1_024;
 
 /// An event with the revision of the watch.
-type Arrival<T> = (Event<Arc<T>>, u64);
+type EventAtRevision<T> = (Event<Arc<T>>, u64);
 
 /// One watch of a collection that several subscribers share: objects are read and their keys kept once.
 ///
@@ -37,27 +37,27 @@ impl<T> Clone for SharedWatch<T> {
 
 /// The subscribers of a watch that its task has not seen yet, and the task.
 struct State<T> {
-    waiting: Mutex<Waiting<T>>,
+    waiting: Mutex<JoiningSubscribers<T>>,
     /// Notified of each subscriber that joins or leaves.
     changed: Notify,
 }
 
 /// Subscribers that are joining, and the task that reads the watch.
-struct Waiting<T> {
-    joining: Vec<Sender<Arrival<T>>>,
+struct JoiningSubscribers<T> {
+    joining: Vec<Sender<EventAtRevision<T>>>,
     task: Option<JoinHandle<()>>,
 }
 
 /// A subscriber of a [`SharedWatch`].
 pub struct Subscription<T> {
-    arrivals: Receiver<Arrival<T>>,
+    arrivals: Receiver<EventAtRevision<T>>,
     state: Arc<State<T>>,
 }
 
 impl<T: Resource> SharedWatch<T> {
     /// Creates a watch of the whole collection that starts with its first subscriber.
     pub fn new(client: &Client) -> Self {
-        let waiting = Waiting {
+        let waiting = JoiningSubscribers {
             joining: Vec::new(),
             task: None,
         };
@@ -89,13 +89,16 @@ impl<T: Resource> SharedWatch<T> {
 }
 
 impl<T> State<T> {
-    fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
+    fn waiting(&self) -> MutexGuard<'_, JoiningSubscribers<T>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes the subscribers that left, and returns those that joined. Returns `None` if there are neither old nor new
     /// ones, which ends the task.
-    fn admit(&self, subscribers: &mut Vec<Sender<Arrival<T>>>) -> Option<Vec<Sender<Arrival<T>>>> {
+    fn admit(
+        &self,
+        subscribers: &mut Vec<Sender<EventAtRevision<T>>>,
+    ) -> Option<Vec<Sender<EventAtRevision<T>>>> {
         subscribers.retain(|subscriber| !subscriber.is_closed());
         let mut waiting = self.waiting();
         waiting.joining.retain(|subscriber| !subscriber.is_closed());
@@ -142,7 +145,7 @@ async fn serve<T: Resource>(mut watch: Watch<T>, state: Arc<State<T>>) {
     }
 }
 
-async fn deliver<T: Resource>(subscribers: &[Sender<Arrival<T>>], event: Event<T>, revision: u64) {
+async fn deliver<T: Resource>(subscribers: &[Sender<EventAtRevision<T>>], event: Event<T>, revision: u64) {
     let event = match event {
         Event::Applied(object) => Event::Applied(Arc::new(object)),
         Event::Deleted(key) => Event::Deleted(key),
