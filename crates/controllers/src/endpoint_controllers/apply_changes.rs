@@ -7,7 +7,7 @@ use client::Event;
 
 use super::reconciler::EndpointReconciler;
 use super::sync_key::{SyncKey, selects_pods};
-use super::watches::{Arrival, Change};
+use super::watches::{Change, EventAtRevision};
 use crate::caches::drop_trigger_time;
 use crate::endpoints::LEADER_ANNOTATION;
 use crate::malformed_object::log_malformed;
@@ -78,7 +78,7 @@ impl EndpointReconciler {
         }
     }
 
-    fn apply_slice(&mut self, arrival: Arrival<EndpointSlice>, now: Instant) {
+    fn apply_slice(&mut self, arrival: EventAtRevision<EndpointSlice>, now: Instant) {
         let slices = &mut self.caches.slices;
         let affected = match arrival.event {
             Event::Applied(mut slice) => {
@@ -103,7 +103,7 @@ impl EndpointReconciler {
         }
     }
 
-    fn apply_mirrored(&mut self, arrival: Arrival<EndpointSlice>, now: Instant) {
+    fn apply_mirrored(&mut self, arrival: EventAtRevision<EndpointSlice>, now: Instant) {
         let slices = &mut self.caches.mirrored;
         let affected = match arrival.event {
             Event::Applied(slice) => slices.apply(slice),
@@ -126,7 +126,7 @@ impl EndpointReconciler {
         }
     }
 
-    fn apply_endpoints(&mut self, arrival: Arrival<Endpoints>, now: Instant) {
+    fn apply_endpoints(&mut self, arrival: EventAtRevision<Endpoints>, now: Instant) {
         let key = match arrival.event {
             Event::Applied(mut endpoints) => {
                 let key = endpoints.metadata.key();

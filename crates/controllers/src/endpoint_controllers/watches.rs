@@ -17,18 +17,18 @@ const EVENTS_WAITING_MAX: usize = 256;
     reason = "a channel hands over one change at a time"
 )]
 pub(super) enum Change {
-    Service(Arrival<Service>),
-    Pod(Arrival<Pod>),
-    Node(Arrival<Node>),
+    Service(EventAtRevision<Service>),
+    Pod(EventAtRevision<Pod>),
+    Node(EventAtRevision<Node>),
     /// A slice of the EndpointSlice controller.
-    Slice(Arrival<EndpointSlice>),
+    Slice(EventAtRevision<EndpointSlice>),
     /// A slice of the mirroring controller.
-    Mirrored(Arrival<EndpointSlice>),
-    Endpoints(Arrival<Endpoints>),
+    Mirrored(EventAtRevision<EndpointSlice>),
+    Endpoints(EventAtRevision<Endpoints>),
 }
 
 /// An event with the revision of its watch.
-pub(super) struct Arrival<T> {
+pub(super) struct EventAtRevision<T> {
     pub(super) event: Event<T>,
     /// With [`Event::Synced`]: the revision of the complete list.
     pub(super) revision: u64,
@@ -114,7 +114,7 @@ impl Watches {
 
 /// A watch, or no watch if no selected controller reads the kind.
 struct Source<T> {
-    arrivals: Option<Receiver<Arrival<T>>>,
+    arrivals: Option<Receiver<EventAtRevision<T>>>,
     is_synced: bool,
 }
 
@@ -132,7 +132,7 @@ impl<T: Resource> Source<T> {
     }
 
     /// Waits for the next event; returns `None` if the task of the watch ended, which is a defect.
-    async fn next(&mut self) -> Option<Arrival<T>> {
+    async fn next(&mut self) -> Option<EventAtRevision<T>> {
         let received = match &mut self.arrivals {
             Some(arrivals) => arrivals.recv().await,
             None => std::future::pending().await,
@@ -140,12 +140,12 @@ impl<T: Resource> Source<T> {
         received.map(|arrival| self.record_synced(arrival))
     }
 
-    fn next_ready(&mut self) -> Option<Arrival<T>> {
+    fn next_ready(&mut self) -> Option<EventAtRevision<T>> {
         let arrival = self.arrivals.as_mut()?.try_recv().ok()?;
         Some(self.record_synced(arrival))
     }
 
-    fn record_synced(&mut self, arrival: Arrival<T>) -> Arrival<T> {
+    fn record_synced(&mut self, arrival: EventAtRevision<T>) -> EventAtRevision<T> {
         self.is_synced |= matches!(arrival.event, Event::Synced);
         arrival
     }
@@ -153,14 +153,14 @@ impl<T: Resource> Source<T> {
 
 /// Forwards the events of a watch until the receiver is dropped. It runs in a task of its own, because a cancelled
 /// `Watch::next` would cancel a request.
-async fn forward<T: Resource>(mut watch: Watch<T>, sender: Sender<Arrival<T>>) {
+async fn forward<T: Resource>(mut watch: Watch<T>, sender: Sender<EventAtRevision<T>>) {
     loop {
         let event = tokio::select! {
             biased;
             () = sender.closed() => return,
             event = watch.next() => event,
         };
-        let arrival = Arrival {
+        let arrival = EventAtRevision {
             revision: watch.revision(),
             event,
         };

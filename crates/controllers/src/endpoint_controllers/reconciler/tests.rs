@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::super::job::{FinishedJob, JobKind, JobResult};
-use super::super::watches::{Arrival, Change};
+use super::super::watches::{Change, EventAtRevision};
 use super::{EndpointReconciler, Job, Options};
 use crate::api_requests::ObjectList;
 use crate::endpoint_slice::{Report, SliceWrite};
@@ -26,8 +26,8 @@ fn endpointslice_reconciler() -> (EndpointReconciler, Instant) {
     (reconciler, now)
 }
 
-fn arrival<T>(event: Event<T>, revision: u64) -> Arrival<T> {
-    Arrival { event, revision }
+fn arrival<T>(event: Event<T>, revision: u64) -> EventAtRevision<T> {
+    EventAtRevision { event, revision }
 }
 
 fn of<T: serde::de::DeserializeOwned>(value: Value) -> T {
