@@ -12,8 +12,8 @@ use reconcile::{Action, Reconciler};
 
 use super::caches::{CachedObjects, ClusterCache, EXPORTS_MAX, SlicesByService, import_of};
 use super::cluster_id::ClusterId;
-use super::desired::{Desired, Inputs, Reachability, decide, exporting_clusters};
-use super::observed::Observed;
+use super::desired::{DesiredImport, Inputs, Reachability, decide, exporting_clusters};
+use super::observed::ObservedImport;
 use super::{names, step};
 
 /// Number of a cluster: 0 for this one, then the others in the order of the settings.
@@ -110,7 +110,7 @@ impl MultiClusterController {
         exports.chain(objects).cloned().collect()
     }
 
-    fn desired(&self, key: &ObjectKey) -> Option<Desired> {
+    fn desired(&self, key: &ObjectKey) -> Option<DesiredImport> {
         let local = &self.clusters.first()?.id;
         let namespace = self.namespaces.get(&ObjectKey::new("", &key.namespace));
         let import = self.imports.get(key);
@@ -124,10 +124,10 @@ impl MultiClusterController {
         }))
     }
 
-    fn observed(&self, key: &ObjectKey) -> Observed {
+    fn observed(&self, key: &ObjectKey) -> ObservedImport {
         let derived = ObjectKey::new(&key.namespace, &names::derived_service(&key.name));
         let local = self.clusters.first();
-        Observed {
+        ObservedImport {
             import: self.imports.get(key).cloned(),
             service: local.and_then(|cluster| cluster.services.get(&derived)).cloned(),
             slices: self.mirrored.of(key).into_iter().cloned().collect(),
@@ -142,7 +142,7 @@ impl Reconciler for MultiClusterController {
     type Change = Change;
     /// Namespace and name of an import.
     type Key = ObjectKey;
-    type Job = Desired;
+    type Job = DesiredImport;
     type Output = ();
     /// Maximum number of concurrent jobs, as for other controllers of endpoints.
     const CONCURRENT_JOBS_MAX: usize = 5;
@@ -180,7 +180,7 @@ impl Reconciler for MultiClusterController {
             && self.namespaces.is_synced()
     }
 
-    fn reconcile(&mut self, key: &ObjectKey, _now: Instant) -> Action<Desired> {
+    fn reconcile(&mut self, key: &ObjectKey, _now: Instant) -> Action<DesiredImport> {
         let Some(desired) = self.desired(key) else {
             return Action::Done;
         };

@@ -78,7 +78,7 @@ pub(super) fn exporting_clusters<'a>(
 
 /// The desired state of an import.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Desired {
+pub(super) struct DesiredImport {
     pub(super) key: ObjectKey,
     pub(super) import: Import,
     /// Conditions of the ServiceExport of this cluster; `None` without one. `Conflict` is not among them while the
@@ -119,7 +119,7 @@ pub(super) struct PresentImport {
 }
 
 /// Decides about an import.
-pub(super) fn decide(inputs: &Inputs<'_>) -> Desired {
+pub(super) fn decide(inputs: &Inputs<'_>) -> DesiredImport {
     let exports: Vec<ClusterExport<'_>> = inputs.clusters.iter().filter_map(valid_export).collect();
     let resolution = resolution::resolve(&exports);
     let import = import(inputs, &exports, resolution.as_ref());
@@ -134,7 +134,7 @@ pub(super) fn decide(inputs: &Inputs<'_>) -> Desired {
             .filter(|_| validity == Validity::Valid && !is_held);
         Some(conditions::export_conditions(validity, resolution))
     });
-    Desired {
+    DesiredImport {
         key: inputs.key.clone(),
         import,
         export,

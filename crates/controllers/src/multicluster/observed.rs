@@ -9,7 +9,7 @@ use super::names::{MANAGED_BY, MANAGED_BY_LABEL};
 
 /// The objects of one import, and the ServiceExport of the same name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Observed {
+pub(super) struct ObservedImport {
     pub(super) import: Option<ServiceImport>,
     /// The Service with the name of the derived one.
     pub(super) service: Option<Service>,
@@ -22,7 +22,7 @@ pub(super) struct Observed {
     pub(super) rejected_slices: BTreeMap<String, String>,
 }
 
-impl Observed {
+impl ObservedImport {
     /// Returns the derived Service. A Service of a user with its name is not the derived one.
     pub(super) fn derived(&self, key: &ObjectKey) -> Option<&Service> {
         let service = self.service.as_ref()?;

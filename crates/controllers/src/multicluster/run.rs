@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 
 use super::controller::{Change, ClusterNumber, MultiClusterController};
-use super::desired::{Desired, Reachability};
+use super::desired::{DesiredImport, Reachability};
 use super::names::MANAGED_BY;
 use super::settings::{Settings, UNREACHABLE_AFTER};
 use super::write::execute;
@@ -43,7 +43,7 @@ pub(crate) async fn run(environment: Environment, settings: Settings, shutdown: 
         .metrics
         .register_queue(Controller::MultiClusterService.queue_name());
     let (client, clock) = (environment.client, environment.clock);
-    let run_job = |_: ObjectKey, desired: Desired| {
+    let run_job = |_: ObjectKey, desired: DesiredImport| {
         let (client, clock) = (client.clone(), clock.clone());
         async move { execute(&client, &clock, desired).await }
     };

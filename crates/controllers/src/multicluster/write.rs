@@ -8,9 +8,9 @@ use client::{Client, ClientError, JSON, WallClock};
 use http::Method;
 use serde_json::Value;
 
-use super::desired::Desired;
+use super::desired::DesiredImport;
 use super::names::{self, MANAGED_BY};
-use super::observed::Observed;
+use super::observed::ObservedImport;
 use super::step::{self, Write};
 use crate::api_requests::{self, decode, path_of, status_message};
 use crate::endpoint_slice::MANAGED_BY_LABEL;
@@ -28,7 +28,11 @@ const RESPONSE_CHARACTERS_MAX: usize = 1_024;
 
 /// Makes the objects of an import the desired ones. The objects are read first, so the writes do not depend on the
 /// age of the caches. Rejected objects are left out; an error at the end causes a retry with back-off.
-pub(super) async fn execute(client: &Client, clock: &WallClock, desired: Desired) -> Result<(), ClientError> {
+pub(super) async fn execute(
+    client: &Client,
+    clock: &WallClock,
+    desired: DesiredImport,
+) -> Result<(), ClientError> {
     let mut observed = read(client, &desired.key).await?;
     let mut rejected = None;
     let mut last: Option<Write> = None;
@@ -71,7 +75,7 @@ fn is_rejection(write: &Write, error: &ClientError) -> bool {
     }
 }
 
-fn record_rejection(write: &Write, error: &ClientError, observed: &mut Observed) {
+fn record_rejection(write: &Write, error: &ClientError, observed: &mut ObservedImport) {
     let response: String = status_message(error)
         .chars()
         .take(RESPONSE_CHARACTERS_MAX)
@@ -85,14 +89,14 @@ fn record_rejection(write: &Write, error: &ClientError, observed: &mut Observed)
     }
 }
 
-async fn read(client: &Client, key: &ObjectKey) -> Result<Observed, ClientError> {
+async fn read(client: &Client, key: &ObjectKey) -> Result<ObservedImport, ClientError> {
     let derived = derived_key(key);
     let selector = format!(
         "{SERVICE_NAME_LABEL}={},{SOURCE_CLUSTER_LABEL},{MANAGED_BY_LABEL}={MANAGED_BY}",
         key.name
     );
     let slices = api_requests::list::<EndpointSlice>(client, &key.namespace, &selector).await?;
-    Ok(Observed {
+    Ok(ObservedImport {
         import: api_requests::read(client, key).await?,
         service: api_requests::read(client, &derived).await?,
         slices: slices.items,
@@ -111,7 +115,7 @@ async fn execute_write(
     client: &Client,
     key: &ObjectKey,
     write: &Write,
-    observed: &mut Observed,
+    observed: &mut ObservedImport,
 ) -> Result<(), ClientError> {
     match write {
         Write::CreateService(service) => {

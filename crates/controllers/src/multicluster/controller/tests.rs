@@ -66,7 +66,7 @@ impl Fixture {
         keys
     }
 
-    fn job(&mut self) -> Option<Desired> {
+    fn job(&mut self) -> Option<DesiredImport> {
         match self
             .controller
             .reconcile(&ObjectKey::new("shop", "web"), self.now)

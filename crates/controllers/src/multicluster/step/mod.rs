@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::cluster_id::ClusterId;
 use super::conditions::{self, State};
-use super::desired::{Desired, Import, PresentImport};
+use super::desired::{DesiredImport, Import, PresentImport};
 use super::names::{MANAGED_BY, MANAGED_BY_LABEL};
-use super::observed::Observed;
+use super::observed::ObservedImport;
 use super::slices::is_current;
 
 /// A write of one object.
@@ -34,7 +34,7 @@ pub(super) enum Write {
 
 /// Returns the next write; `None` if the observed state is the desired one. Endpoints are written after the ServiceImport
 /// that announces them, and removed before it.
-pub(super) fn next(desired: &Desired, observed: &Observed, now: Timestamp) -> Option<Write> {
+pub(super) fn next(desired: &DesiredImport, observed: &ObservedImport, now: Timestamp) -> Option<Write> {
     let import = match &desired.import {
         Import::Absent => next_removal(desired, observed),
         Import::Held {
@@ -54,7 +54,7 @@ pub(super) fn next(desired: &Desired, observed: &Observed, now: Timestamp) -> Op
     import.or_else(|| export_status(desired, observed, now))
 }
 
-fn next_removal(desired: &Desired, observed: &Observed) -> Option<Write> {
+fn next_removal(desired: &DesiredImport, observed: &ObservedImport) -> Option<Write> {
     if let Some(slice) = observed.slices.first() {
         return Some(Write::DeleteSlice(slice.metadata.clone()));
     }
@@ -67,9 +67,9 @@ fn next_removal(desired: &Desired, observed: &Observed) -> Option<Write> {
 }
 
 fn next_of_present_import(
-    desired: &Desired,
+    desired: &DesiredImport,
     present: &PresentImport,
-    observed: &Observed,
+    observed: &ObservedImport,
     now: Timestamp,
 ) -> Option<Write> {
     service::next(desired, present, observed)
@@ -85,7 +85,7 @@ fn next_of_present_import(
         })
 }
 
-fn import(desired: &Desired, present: &PresentImport, observed: &Observed) -> Option<Write> {
+fn import(desired: &DesiredImport, present: &PresentImport, observed: &ObservedImport) -> Option<Write> {
     let (labels, annotations) = (&present.resolution.labels, &present.resolution.annotations);
     let spec = import_spec(desired, present, observed);
     let Some(known) = &observed.import else {
@@ -115,7 +115,11 @@ fn import(desired: &Desired, present: &PresentImport, observed: &Observed) -> Op
 }
 
 /// Returns the spec with the clusterset IPs. They stay while the derived Service exists.
-fn import_spec(desired: &Desired, present: &PresentImport, observed: &Observed) -> ServiceImportSpec {
+fn import_spec(
+    desired: &DesiredImport,
+    present: &PresentImport,
+    observed: &ObservedImport,
+) -> ServiceImportSpec {
     let mut spec = present.resolution.spec.clone();
     if present.derived.is_some()
         && let Some(service) = observed.derived(&desired.key)
@@ -131,7 +135,7 @@ fn import_spec(desired: &Desired, present: &PresentImport, observed: &Observed) 
 fn slice(
     desired: &BTreeMap<String, EndpointSlice>,
     kept: &BTreeSet<ClusterId>,
-    observed: &Observed,
+    observed: &ObservedImport,
 ) -> Option<Write> {
     let known: BTreeMap<&str, &EndpointSlice> = observed
         .slices
@@ -166,7 +170,7 @@ fn slice(
 }
 
 fn import_status(
-    observed: &Observed,
+    observed: &ObservedImport,
     clusters: &BTreeSet<ClusterId>,
     states: &[State],
     now: Timestamp,
@@ -193,7 +197,7 @@ fn import_status(
     }})))
 }
 
-fn export_status(desired: &Desired, observed: &Observed, now: Timestamp) -> Option<Write> {
+fn export_status(desired: &DesiredImport, observed: &ObservedImport, now: Timestamp) -> Option<Write> {
     let (states, export) = (desired.export.as_ref()?, observed.export.as_ref()?);
     // An invalid export conflicts with nothing. While the import is held, the known conflict stays.
     let is_held = matches!(desired.import, Import::Held { .. });

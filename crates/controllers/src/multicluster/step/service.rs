@@ -6,12 +6,16 @@ use serde_json::{Value, json};
 
 use super::Write;
 use crate::multicluster::conditions::State;
-use crate::multicluster::desired::{Desired, PresentImport};
+use crate::multicluster::desired::{DesiredImport, PresentImport};
 use crate::multicluster::names::{MANAGED_BY, MANAGED_BY_LABEL};
-use crate::multicluster::observed::{Observed, is_managed, names_import};
+use crate::multicluster::observed::{ObservedImport, is_managed, names_import};
 
 /// Returns the next write of the derived Service.
-pub(super) fn next(desired: &Desired, present: &PresentImport, observed: &Observed) -> Option<Write> {
+pub(super) fn next(
+    desired: &DesiredImport,
+    present: &PresentImport,
+    observed: &ObservedImport,
+) -> Option<Write> {
     let derived = observed.derived(&desired.key);
     let Some(name) = &present.derived else {
         return derived.map(|service| Write::DeleteService(service.metadata.clone()));
@@ -53,7 +57,11 @@ pub(super) fn next(desired: &Desired, present: &PresentImport, observed: &Observ
 }
 
 /// Returns the condition `Ready` of an import.
-pub(super) fn readiness(desired: &Desired, present: &PresentImport, observed: &Observed) -> State {
+pub(super) fn readiness(
+    desired: &DesiredImport,
+    present: &PresentImport,
+    observed: &ObservedImport,
+) -> State {
     let Some(name) = &present.derived else {
         return State::new("Ready", true, "Ready", "the endpoints have names in DNS");
     };
@@ -119,7 +127,7 @@ fn add_families(fields: &mut Value, spec: &ServiceImportSpec) {
     }
 }
 
-fn is_current(import: &Desired, desired: &ServiceImportSpec, service: &Service) -> bool {
+fn is_current(import: &DesiredImport, desired: &ServiceImportSpec, service: &Service) -> bool {
     let spec = &service.spec;
     let ports = spec.ports.iter().map(|port| ImportPort {
         name: port.name.clone(),

@@ -14,7 +14,7 @@ fn rejected_service_is_tried_once_and_reported() {
     let model = Model::new();
     let sources = [Source::exporting("east", 1, &[1])];
     let desired = model.desired(&sources);
-    let mut observed = Observed::default();
+    let mut observed = ObservedImport::default();
     assert!(matches!(
         next(&desired, &observed, Timestamp::UNIX_EPOCH),
         Some(Write::CreateService(_))

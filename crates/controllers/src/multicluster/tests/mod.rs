@@ -16,8 +16,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::cluster_id::ClusterId;
-use super::desired::{Availability, ClusterState, Desired, Inputs, Reachability, decide, exporting_clusters};
-use super::observed::Observed;
+use super::desired::{
+    Availability, ClusterState, DesiredImport, Inputs, Reachability, decide, exporting_clusters,
+};
+use super::observed::ObservedImport;
 use super::step::{self, Write};
 
 /// Bound of the writes until a model has its desired state.
@@ -129,7 +131,7 @@ pub(super) fn slice(endpoints: &[u8]) -> EndpointSlice {
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) has_namespace: bool,
-    pub(super) observed: Observed,
+    pub(super) observed: ObservedImport,
     /// Number of derived Services that were created: the last octet of the next clusterset IP.
     created: u8,
 }
@@ -138,7 +140,7 @@ impl Model {
     pub(super) fn new() -> Self {
         Self {
             has_namespace: true,
-            observed: Observed::default(),
+            observed: ObservedImport::default(),
             created: 0,
         }
     }
@@ -160,7 +162,7 @@ impl Model {
         panic!("the writes do not end: {desired:?}");
     }
 
-    pub(super) fn desired(&self, sources: &[Source]) -> Desired {
+    pub(super) fn desired(&self, sources: &[Source]) -> DesiredImport {
         let import = self.observed.import.as_ref();
         decide(&Inputs {
             key: &ObjectKey::new("shop", "web"),
