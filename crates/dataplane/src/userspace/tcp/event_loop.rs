@@ -12,7 +12,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
 use super::connecting::{Client, EndpointSearch, PendingConnect, SearchResult};
-use super::listener::{Arrival, SharedListener};
+use super::listener::{AcceptOutcome, SharedListener};
 use super::outbound_sockets::OutboundSockets;
 use super::pump::BUFFER_BYTES;
 use super::rebalance::{ConnectionId, Report, Round};
@@ -338,10 +338,10 @@ impl EventLoop {
             return;
         };
         match listener.accept() {
-            Ok(Arrival::Client(client)) => return self.connect_client(client),
+            Ok(AcceptOutcome::Client(client)) => return self.connect_client(client),
             // Another worker may have accepted the connection first.
-            Ok(Arrival::Refused | Arrival::None) => return,
-            Ok(Arrival::NoPermit(refusal)) => tracing::debug!(%refusal, "connection waits"),
+            Ok(AcceptOutcome::Refused | AcceptOutcome::None) => return,
+            Ok(AcceptOutcome::NoPermit(refusal)) => tracing::debug!(%refusal, "connection waits"),
             Err(error) => {
                 tracing::debug!(%error, "accept failed; retrying");
                 // File descriptors may be exhausted.
@@ -357,10 +357,10 @@ impl EventLoop {
     fn accept_backlog(&mut self, listener: &Arc<SharedListener>) {
         loop {
             match listener.accept() {
-                Ok(Arrival::Client(client)) => self.connect_client(client),
-                Ok(Arrival::Refused) => {}
-                Ok(Arrival::None) => return,
-                Ok(Arrival::NoPermit(refusal)) => return log_backlog(&refusal),
+                Ok(AcceptOutcome::Client(client)) => self.connect_client(client),
+                Ok(AcceptOutcome::Refused) => {}
+                Ok(AcceptOutcome::None) => return,
+                Ok(AcceptOutcome::NoPermit(refusal)) => return log_backlog(&refusal),
                 Err(error) => return log_backlog(&error),
             }
         }

@@ -20,7 +20,7 @@ use crate::userspace::connection_permits::{ConnectionPermits, Refusal};
 
 /// Result of an attempt to accept a connection.
 #[derive(Debug)]
-pub(super) enum Arrival {
+pub(super) enum AcceptOutcome {
     /// A connection with its permit.
     Client(Client),
     /// A connection whose client holds its share of the permits. It was reset: it would delay other clients.
@@ -65,10 +65,10 @@ impl SharedListener {
     }
 
     /// Accepts a connection. Returns an error without a file descriptor.
-    pub(super) fn accept(self: &Arc<Self>) -> io::Result<Arrival> {
+    pub(super) fn accept(self: &Arc<Self>) -> io::Result<AcceptOutcome> {
         let permit = match self.permits.acquire(&self.service) {
             Ok(permit) => permit,
-            Err(refusal) => return Ok(Arrival::NoPermit(refusal)),
+            Err(refusal) => return Ok(AcceptOutcome::NoPermit(refusal)),
         };
         loop {
             match acceptfrom_with(&self.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
@@ -77,15 +77,17 @@ impl SharedListener {
                     let address = address.ok_or(io::Error::from(Errno::AFNOSUPPORT))?;
                     let stream = TcpStream::from_std(stream.into());
                     return Ok(match permit.for_client(address.ip()) {
-                        Ok(permit) => Arrival::Client(Client::new(stream, address, self.clone(), permit)),
+                        Ok(permit) => {
+                            AcceptOutcome::Client(Client::new(stream, address, self.clone(), permit))
+                        }
                         Err(refusal) => {
                             tracing::debug!(client = %address.ip(), service = ?self.service, %refusal, "connection reset");
                             reset_at_close(&stream);
-                            Arrival::Refused
+                            AcceptOutcome::Refused
                         }
                     });
                 }
-                Err(Errno::AGAIN) => return Ok(Arrival::None),
+                Err(Errno::AGAIN) => return Ok(AcceptOutcome::None),
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
