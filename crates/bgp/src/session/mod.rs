@@ -63,7 +63,7 @@ pub enum Stop {
 
 /// An attempt to connect.
 #[derive(Clone, Copy, Debug)]
-struct Attempt {
+struct ConnectAttempt {
     id: ConnectionId,
     deadline: Time,
 }
@@ -76,7 +76,7 @@ pub struct Peer {
     is_started: bool,
     /// At most one of each initiator.
     connections: Vec<Connection>,
-    attempt: Option<Attempt>,
+    attempt: Option<ConnectAttempt>,
     connect_due: Option<Time>,
     failures: u32,
     next_id: u64,
@@ -251,7 +251,7 @@ impl Peer {
         if self.connect_due.is_some_and(|due| due <= now) {
             self.connect_due = None;
             let id = self.new_id();
-            self.attempt = Some(Attempt {
+            self.attempt = Some(ConnectAttempt {
                 id,
                 deadline: now + CONNECT_TIMEOUT,
             });
