@@ -12,7 +12,7 @@ use api::tree::{child, clear, text, text_if_set};
 use serde_json::Value;
 use store::Index;
 
-use super::Attempt;
+use super::WriteAttempt;
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
 use crate::request::route::Target;
@@ -30,7 +30,12 @@ pub(super) fn announcer_of(requester: Option<&Identity>) -> Option<&str> {
 }
 
 /// Admits a write of the Lease by the announcer of `node`.
-pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, lease: &Value) -> Result<(), Failure> {
+pub(super) fn admit(
+    node: &str,
+    index: &Index,
+    attempt: &WriteAttempt<'_>,
+    lease: &Value,
+) -> Result<(), Failure> {
     let target = attempt.target;
     let name = match target.name() {
         "" => text(child(lease, "metadata"), "name"),

@@ -7,7 +7,7 @@ use api::rbac::Action;
 use api::tree::{child, clear, items, text};
 use serde_json::Value;
 
-use super::{Admission, Attempt};
+use super::{Admission, WriteAttempt};
 use crate::access::authorization::{Attributes, AuthorizationDecision};
 use crate::failure::Failure;
 
@@ -15,7 +15,11 @@ use crate::failure::Failure;
 const CONDITION: &str = "portolan.dev/AddressAssigned";
 
 /// Admits an update of a Service's status.
-pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, service: &Value) -> Result<(), Failure> {
+pub(super) fn admit(
+    admission: &Admission,
+    attempt: &WriteAttempt<'_>,
+    service: &Value,
+) -> Result<(), Failure> {
     let Some(requester) = attempt.requester else {
         return Ok(());
     };

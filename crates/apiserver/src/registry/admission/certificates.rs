@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::{Admission, AdmissionPlugin, Attempt};
+use super::{Admission, AdmissionPlugin, WriteAttempt};
 use crate::access::authentication::Identity;
 use crate::access::authorization::{Attributes, AuthorizationDecision};
 use crate::failure::Failure;
@@ -17,7 +17,11 @@ use crate::failure::Failure;
 const MASTERS: &str = "system:masters";
 
 /// Admits a new request, an approval, or a signature.
-pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, object: &mut Value) -> Result<(), Failure> {
+pub(super) fn admit(
+    admission: &Admission,
+    attempt: &WriteAttempt<'_>,
+    object: &mut Value,
+) -> Result<(), Failure> {
     let Some(requester) = attempt.requester else {
         return Ok(());
     };

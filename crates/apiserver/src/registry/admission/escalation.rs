@@ -7,7 +7,7 @@ use api::tree::{child, items, text};
 use serde_json::Value;
 use store::Index;
 
-use super::Attempt;
+use super::WriteAttempt;
 use crate::access::authentication::Identity;
 use crate::access::authorization::{Attributes, AuthorizationDecision, Authorizer};
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ const AGGREGATION_REFUSED: &str = "must have cluster-admin privileges to use the
 pub(super) fn admit(
     authorizer: &Authorizer,
     index: &Index,
-    attempt: &Attempt<'_>,
+    attempt: &WriteAttempt<'_>,
     object: &Value,
 ) -> Result<(), Failure> {
     let Some(requester) = attempt.requester else {

@@ -3,11 +3,11 @@
 use api::tree::{child, text, texts};
 use serde_json::Value;
 
-use super::Attempt;
+use super::WriteAttempt;
 use crate::failure::Failure;
 
 /// Refuses external IPs that the Service does not have yet.
-pub(super) fn admit(attempt: &Attempt<'_>, service: &Value) -> Result<(), Failure> {
+pub(super) fn admit(attempt: &WriteAttempt<'_>, service: &Value) -> Result<(), Failure> {
     let before = attempt
         .stored
         .map(|stored| texts(child(stored, "spec"), "externalIPs"))

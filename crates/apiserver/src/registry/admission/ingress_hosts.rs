@@ -14,14 +14,14 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use store::Index;
 
-use super::Attempt;
+use super::WriteAttempt;
 use crate::failure::Failure;
 
 /// Hosts that the message names; it counts the others.
 const NAMED_MAX: usize = 3;
 
 /// Admits an update of an Ingress.
-pub(super) fn admit(index: &Index, attempt: &Attempt<'_>, object: &Value) -> Result<(), Failure> {
+pub(super) fn admit(index: &Index, attempt: &WriteAttempt<'_>, object: &Value) -> Result<(), Failure> {
     // Edges ignore an Ingress that is not readable.
     let stored = attempt
         .stored
@@ -64,7 +64,7 @@ pub(super) fn admit(index: &Index, attempt: &Attempt<'_>, object: &Value) -> Res
 /// Returns those of the `added` hosts that an update of the Ingress `stored` takes from another namespace.
 fn taken_hosts(
     index: &Index,
-    attempt: &Attempt<'_>,
+    attempt: &WriteAttempt<'_>,
     class: &str,
     stored: &Ingress,
     added: &BTreeSet<String>,

@@ -129,7 +129,7 @@ pub(crate) struct Admission {
 
 /// A write that admission decides about.
 #[derive(Clone, Copy)]
-pub(crate) struct Attempt<'a> {
+pub(crate) struct WriteAttempt<'a> {
     target: &'a Target,
     /// The client; `None` for a write of the server itself.
     requester: Option<&'a Identity>,
@@ -139,10 +139,10 @@ pub(crate) struct Attempt<'a> {
     recorder: Recorder<'a>,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> WriteAttempt<'a> {
     /// Describes a creation.
-    pub(crate) fn create(target: &'a Target, requester: Option<&'a Identity>) -> Attempt<'a> {
-        Attempt {
+    pub(crate) fn create(target: &'a Target, requester: Option<&'a Identity>) -> WriteAttempt<'a> {
+        WriteAttempt {
             target,
             requester,
             stored: None,
@@ -155,8 +155,8 @@ impl<'a> Attempt<'a> {
         target: &'a Target,
         requester: Option<&'a Identity>,
         stored: &'a Value,
-    ) -> Attempt<'a> {
-        Attempt {
+    ) -> WriteAttempt<'a> {
+        WriteAttempt {
             target,
             requester,
             stored: Some(stored),
@@ -165,8 +165,8 @@ impl<'a> Attempt<'a> {
     }
 
     /// Adds a recorder.
-    pub(crate) fn recorded(self, recorder: Recorder<'a>) -> Attempt<'a> {
-        Attempt { recorder, ..self }
+    pub(crate) fn recorded(self, recorder: Recorder<'a>) -> WriteAttempt<'a> {
+        WriteAttempt { recorder, ..self }
     }
 
     /// Returns true if the object itself is written, not a subresource.
@@ -192,7 +192,7 @@ impl Admission {
     pub(crate) fn admit(
         &self,
         index: &Index,
-        attempt: Attempt<'_>,
+        attempt: WriteAttempt<'_>,
         object: &mut Value,
     ) -> Result<(), Failure> {
         match attempt.target.kind.kind {
@@ -261,7 +261,7 @@ impl Admission {
     pub(crate) fn validate(
         &self,
         index: &Index,
-        attempt: Attempt<'_>,
+        attempt: WriteAttempt<'_>,
         object: &Value,
     ) -> Result<Vec<String>, Failure> {
         match attempt.requester {

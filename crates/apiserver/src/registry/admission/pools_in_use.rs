@@ -15,7 +15,7 @@ use api::tree::{child, items, text};
 use serde_json::Value;
 use store::Index;
 
-use super::Attempt;
+use super::WriteAttempt;
 use super::assigned_addresses::assigned_addresses;
 use crate::failure::Failure;
 use crate::request::route::Target;
@@ -56,7 +56,7 @@ struct Holder {
 }
 
 /// Admits an update of a pool.
-pub(super) fn admit_update(index: &Index, attempt: &Attempt<'_>, pool: &Value) -> Result<(), Failure> {
+pub(super) fn admit_update(index: &Index, attempt: &WriteAttempt<'_>, pool: &Value) -> Result<(), Failure> {
     match attempt.stored.filter(|_| !permits_withdrawal(pool)) {
         Some(stored) => check(index, attempt.target, &Pool::of(stored), Some(&Pool::of(pool))),
         None => Ok(()),

@@ -11,7 +11,7 @@ use api::tree::{child, items, number, text};
 use serde_json::Value;
 use store::Index;
 
-use super::Attempt;
+use super::WriteAttempt;
 use crate::failure::Failure;
 
 /// Annotation with the port ranges of a Service.
@@ -31,7 +31,7 @@ struct Addition<'s> {
 }
 
 /// Admits an update of a Service.
-pub(super) fn admit(index: &Index, attempt: &Attempt<'_>, service: &Value) -> Result<(), Failure> {
+pub(super) fn admit(index: &Index, attempt: &WriteAttempt<'_>, service: &Value) -> Result<(), Failure> {
     let Some(stored) = attempt.stored.filter(|_| attempt.requester.is_some()) else {
         return Ok(());
     };

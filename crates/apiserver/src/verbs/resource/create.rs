@@ -12,7 +12,7 @@ use super::{
     encode_at_revision, ensure_namespace, new_object, render, retry_on_conflict, set_records, within_limit,
 };
 use crate::failure::Failure;
-use crate::registry::admission::Attempt;
+use crate::registry::admission::WriteAttempt;
 use crate::registry::namespace;
 use crate::registry::service::Allocation;
 use crate::request::query::WriteOptions;
@@ -78,7 +78,7 @@ impl Resources {
         (strategy.default_on_write)(&mut object);
         warnings.extend(drop_duplicate_owners(&mut object));
         let records = ownership.records_of_new(&object, given_records, target);
-        let attempt = Attempt::create(target, context.requester).recorded(context.recorder);
+        let attempt = WriteAttempt::create(target, context.requester).recorded(context.recorder);
         self.admission.admit(self.store.index(), attempt, &mut object)?;
         let allocation = if strategy.allocates {
             Some(self.allocate(kind, &mut object, dry_run)?)

@@ -15,7 +15,7 @@ use super::{
     scale, set_records, within_limit,
 };
 use crate::failure::Failure;
-use crate::registry::admission::Attempt;
+use crate::registry::admission::WriteAttempt;
 use crate::registry::service::Allocation;
 use crate::request::query::{WriteOptions, parse_version};
 use crate::request::route::Target;
@@ -95,7 +95,7 @@ impl Resources {
         (strategy.default_on_write)(&mut new);
         warnings.extend(drop_duplicate_owners(&mut new));
         let records = ownership.records_of_changed(&new, old, given_records, target);
-        let attempt = Attempt::update(target, context.requester, old).recorded(context.recorder);
+        let attempt = WriteAttempt::update(target, context.requester, old).recorded(context.recorder);
         self.admission.admit(self.store.index(), attempt, &mut new)?;
         let allocation = self.prepare(target, old, &mut new, dry_run)?;
         warnings.extend(match target.subresource {

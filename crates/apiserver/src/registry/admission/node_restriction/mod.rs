@@ -14,7 +14,7 @@ use api::tree::{child, text, texts};
 use serde_json::Value;
 use store::Index;
 
-use super::Attempt;
+use super::WriteAttempt;
 use crate::failure::Failure;
 use crate::request::route::Target;
 
@@ -55,7 +55,12 @@ impl Refusal {
 }
 
 /// Admits a write of `object` by a node.
-pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, object: &Value) -> Result<(), Failure> {
+pub(super) fn admit(
+    node: &str,
+    index: &Index,
+    attempt: &WriteAttempt<'_>,
+    object: &Value,
+) -> Result<(), Failure> {
     let target = attempt.target;
     let name = match target.name() {
         "" => text(child(object, "metadata"), "name"),

@@ -8,11 +8,16 @@ use store::Index;
 
 use super::{Refusal, finalizers, read_stored};
 use crate::failure::Failure;
-use crate::registry::admission::Attempt;
+use crate::registry::admission::WriteAttempt;
 use crate::request::route::Target;
 
 /// Admits a new Pod or an update of its status.
-pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, pod: &Value) -> Result<(), Refusal> {
+pub(super) fn admit(
+    node: &str,
+    index: &Index,
+    attempt: &WriteAttempt<'_>,
+    pod: &Value,
+) -> Result<(), Refusal> {
     match (attempt.target.subresource, attempt.stored) {
         (None, None) => admit_creation(node, index, pod),
         (None, Some(_)) => Err(format!(

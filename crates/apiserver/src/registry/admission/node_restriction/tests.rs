@@ -49,7 +49,7 @@ impl Fixture {
 
     /// Returns the message with which a write of n1 is refused; "" if it is admitted.
     fn refusal(&self, target: &Target, stored: Option<&Value>, object: &Value) -> String {
-        let attempt = Attempt {
+        let attempt = WriteAttempt {
             target,
             requester: None,
             stored,
@@ -424,7 +424,7 @@ async fn node_requests_tokens_for_its_own_pods_only() {
 async fn refuses_a_user_without_node_name() {
     let fixture = Fixture::new().await;
     let node = target("nodes", "", "", "n1");
-    let attempt = Attempt {
+    let attempt = WriteAttempt {
         target: &node,
         requester: None,
         stored: None,

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::pod_security::{Evaluation, Level, LevelVersion, Version};
 
-use super::Attempt;
+use super::WriteAttempt;
 
 /// Minor version of the newest rules; later versions are counted as `future`.
 const MINOR: u64 = 36;
@@ -141,7 +141,7 @@ impl Decision {
 }
 
 impl RequestLabels {
-    pub(super) fn of(attempt: &Attempt<'_>) -> RequestLabels {
+    pub(super) fn of(attempt: &WriteAttempt<'_>) -> RequestLabels {
         RequestLabels {
             operation: match attempt.stored {
                 None => "create",

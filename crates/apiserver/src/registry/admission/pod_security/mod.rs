@@ -19,7 +19,7 @@ use api::tree::{child, text};
 use serde_json::Value;
 use store::Index;
 
-use super::Attempt;
+use super::WriteAttempt;
 use crate::failure::Failure;
 use crate::registry::namespace::namespace_kind;
 use counts::{Decision, Mode, RequestLabels};
@@ -72,7 +72,7 @@ impl PodSecurity {
     pub(super) fn validate(
         &self,
         index: &Index,
-        attempt: &Attempt<'_>,
+        attempt: &WriteAttempt<'_>,
         object: &Value,
     ) -> Result<Vec<String>, Failure> {
         let kind = attempt.target.kind;
@@ -90,7 +90,7 @@ impl PodSecurity {
     fn validate_namespace(
         &self,
         index: &Index,
-        attempt: &Attempt<'_>,
+        attempt: &WriteAttempt<'_>,
         namespace: &Value,
     ) -> Result<Vec<String>, Failure> {
         let defaults = self.configuration.defaults;
@@ -136,7 +136,7 @@ impl PodSecurity {
     fn validate_pod(
         &self,
         index: &Index,
-        attempt: &Attempt<'_>,
+        attempt: &WriteAttempt<'_>,
         pod: &Value,
     ) -> Result<Vec<String>, Failure> {
         let request = RequestLabels::of(attempt);
@@ -192,7 +192,12 @@ impl PodSecurity {
 
     /// Checks the Pod template of a controller. The controller is not refused: its Pods are checked when they are
     /// created.
-    fn validate_controller(&self, index: &Index, attempt: &Attempt<'_>, controller: &Value) -> Vec<String> {
+    fn validate_controller(
+        &self,
+        index: &Index,
+        attempt: &WriteAttempt<'_>,
+        controller: &Value,
+    ) -> Vec<String> {
         let request = RequestLabels::of(attempt);
         if let Some(reason) = self.exemption(attempt) {
             self.counts.count_exemption(request);
@@ -219,7 +224,7 @@ impl PodSecurity {
     }
 
     /// Returns upstream's name of the exemption of a request.
-    fn exemption(&self, attempt: &Attempt<'_>) -> Option<&'static str> {
+    fn exemption(&self, attempt: &WriteAttempt<'_>) -> Option<&'static str> {
         let exemptions = &self.configuration.exemptions;
         let user = attempt.requester.map_or("", |requester| requester.user.as_str());
         if exemptions.has_namespace(attempt.target.namespace()) {
@@ -230,7 +235,7 @@ impl PodSecurity {
 
     fn is_runtime_class_exempt(
         &self,
-        attempt: &Attempt<'_>,
+        attempt: &WriteAttempt<'_>,
         pod: &PodView<'_>,
         request: RequestLabels,
     ) -> bool {
@@ -247,13 +252,13 @@ impl PodSecurity {
 
     /// Returns the policy of the request's Namespace and the faults of its labels; `None` if the Namespace is not
     /// readable.
-    fn policy(&self, index: &Index, attempt: &Attempt<'_>) -> Option<(Policy, FieldErrors)> {
+    fn policy(&self, index: &Index, attempt: &WriteAttempt<'_>) -> Option<(Policy, FieldErrors)> {
         let key = namespace_kind().ok()?.store_key("", attempt.target.namespace());
         let namespace: Value = serde_json::from_slice(&index.get(&key)?.value).ok()?;
         Some(policy_of_labels(&namespace, self.configuration.defaults))
     }
 
-    fn record_faults(&self, attempt: &Attempt<'_>, errors: &FieldErrors, request: RequestLabels) {
+    fn record_faults(&self, attempt: &WriteAttempt<'_>, errors: &FieldErrors, request: RequestLabels) {
         if !errors.is_empty() {
             self.counts.count_error(false, request);
             let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -262,7 +267,7 @@ impl PodSecurity {
         }
     }
 
-    fn audit(&self, attempt: &Attempt<'_>, policy: Policy, pod: &PodView<'_>, request: RequestLabels) {
+    fn audit(&self, attempt: &WriteAttempt<'_>, policy: Policy, pod: &PodView<'_>, request: RequestLabels) {
         let evaluation = evaluate(policy.audit, pod);
         if !evaluation.is_allowed() {
             self.counts
@@ -286,7 +291,7 @@ impl PodSecurity {
     }
 }
 
-fn is_ignored(attempt: &Attempt<'_>) -> bool {
+fn is_ignored(attempt: &WriteAttempt<'_>) -> bool {
     attempt
         .target
         .subresource
@@ -294,7 +299,7 @@ fn is_ignored(attempt: &Attempt<'_>) -> bool {
 }
 
 /// Adds an annotation to the audit events of the request.
-fn annotate(attempt: &Attempt<'_>, key: &str, value: &str) {
+fn annotate(attempt: &WriteAttempt<'_>, key: &str, value: &str) {
     attempt.recorder.annotate(&format!("{PREFIX}{key}"), value);
 }
 
