@@ -76,7 +76,7 @@ pub(crate) async fn check_departed(
     mut departed: Receiver<Vec<DepartedEndpoint>>,
     updates: WeakSender<Update>,
 ) {
-    let mut checks = Checks::new(check_delay);
+    let mut checks = NodeChecks::new(check_delay);
     let mut running: JoinSet<(Arc<str>, CheckResult)> = JoinSet::new();
     loop {
         let room = CONCURRENT_NODES_MAX.saturating_sub(running.len());
@@ -220,15 +220,15 @@ fn means_no_answer(kind: ErrorKind) -> bool {
 
 /// Nodes to check.
 #[derive(Debug)]
-struct Checks {
-    nodes: BTreeMap<Arc<str>, Check>,
+struct NodeChecks {
+    nodes: BTreeMap<Arc<str>, NodeCheck>,
     /// Additional delay of all checks.
     check_delay: Duration,
 }
 
 /// Checks of one node.
 #[derive(Debug)]
-struct Check {
+struct NodeCheck {
     endpoints: Endpoints,
     /// Time from which the delays count.
     begin: Instant,
@@ -236,14 +236,14 @@ struct Check {
     index: usize,
 }
 
-impl Check {
+impl NodeCheck {
     /// Returns the time of the next check; `None` after the last one.
     fn at(&self) -> Option<Instant> {
         CHECK_DELAYS.get(self.index).map(|delay| self.begin + *delay)
     }
 }
 
-impl Checks {
+impl NodeChecks {
     fn new(check_delay: Duration) -> Self {
         Self {
             nodes: BTreeMap::new(),
@@ -267,7 +267,7 @@ impl Checks {
             if self.nodes.len() >= NODES_MAX && !self.nodes.contains_key(&node) {
                 continue;
             }
-            let check = self.nodes.entry(node).or_insert_with(|| Check {
+            let check = self.nodes.entry(node).or_insert_with(|| NodeCheck {
                 endpoints: BTreeSet::new(),
                 begin,
                 index: 0,
@@ -283,7 +283,7 @@ impl Checks {
 
     /// Returns the time of the next check.
     fn next(&self) -> Option<Instant> {
-        self.nodes.values().filter_map(Check::at).min()
+        self.nodes.values().filter_map(NodeCheck::at).min()
     }
 
     /// Returns the nodes to check now with their endpoints, at most `nodes_max`. Nodes without a further check are

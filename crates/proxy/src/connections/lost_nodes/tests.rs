@@ -18,8 +18,8 @@ fn nodes(due: &[(Arc<str>, Endpoints)]) -> Vec<&str> {
     due.iter().map(|(node, _)| &**node).collect()
 }
 
-fn checks() -> Checks {
-    Checks::new(Duration::ZERO)
+fn checks() -> NodeChecks {
+    NodeChecks::new(Duration::ZERO)
 }
 
 fn endpoints(addresses: &[&str]) -> Endpoints {
@@ -33,7 +33,7 @@ fn endpoints(addresses: &[&str]) -> Endpoints {
 #[tokio::test(start_paused = true)]
 async fn node_is_checked_at_each_delay_and_then_no_more() {
     for check_delay in [Duration::ZERO, CHECK_DELAY_MAX] {
-        let (mut checks, now) = (Checks::new(check_delay), Instant::now());
+        let (mut checks, now) = (NodeChecks::new(check_delay), Instant::now());
         checks.add(vec![departed("10.244.1.2:80", "node-b")], now);
         let begin = now + check_delay;
         for delay in CHECK_DELAYS {
