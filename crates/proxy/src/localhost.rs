@@ -27,7 +27,7 @@ const BIND_RETRY_PERIOD: Duration = Duration::from_secs(30);
 /// Node ports on loopback, shared between the worker and the relay.
 #[derive(Debug, Default)]
 pub(crate) struct LocalhostPorts {
-    state: Mutex<Desired>,
+    state: Mutex<DesiredNodePorts>,
     changed: Notify,
     /// Number of accepted connections.
     accepted: AtomicU64,
@@ -50,12 +50,12 @@ pub(crate) enum RelayDestination {
 
 /// Node ports to serve, and their destination.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Desired {
+struct DesiredNodePorts {
     ports: BTreeMap<ObjectKey, NodePorts>,
     destination: RelayDestination,
 }
 
-impl Desired {
+impl DesiredNodePorts {
     /// Returns the ports to serve with their destinations.
     fn destinations(&self) -> NodePorts {
         let all = self.ports.values().flatten().take(PORTS_MAX);
@@ -98,7 +98,7 @@ impl LocalhostPorts {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    fn desired(&self) -> MutexGuard<'_, Desired> {
+    fn desired(&self) -> MutexGuard<'_, DesiredNodePorts> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -37,13 +37,13 @@ const CONNECTIONS_MIN: usize = 4;
 /// State of all health check node ports, shared between the worker and the servers.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceChecks {
-    state: Mutex<Desired>,
+    state: Mutex<DesiredHealthChecks>,
     changed: Notify,
 }
 
 /// Health checks to serve, and their addresses.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Desired {
+struct DesiredHealthChecks {
     checks: BTreeMap<ObjectKey, HealthCheck>,
     /// UIDs of the Services with a check.
     uids: BTreeMap<ObjectKey, Box<str>>,
@@ -105,7 +105,7 @@ impl ServiceChecks {
         answer
     }
 
-    fn desired(&self) -> MutexGuard<'_, Desired> {
+    fn desired(&self) -> MutexGuard<'_, DesiredHealthChecks> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
