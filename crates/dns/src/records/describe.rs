@@ -7,7 +7,7 @@ use super::grammar::{self, Part, QueryTarget};
 use super::pods::PodNames;
 use super::reverse::reverse_address;
 use super::selection::Selection;
-use super::service::{Entry, ServiceKind};
+use super::service::{ServiceEntry, ServiceKind};
 use crate::wire::Name;
 
 impl Index {
@@ -123,7 +123,7 @@ impl Index {
     }
 }
 
-fn describe_entry(name: &str, entry: &Entry) -> Vec<String> {
+fn describe_entry(name: &str, entry: &ServiceEntry) -> Vec<String> {
     let Some(data) = &entry.service else {
         return Vec::new();
     };

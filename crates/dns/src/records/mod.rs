@@ -42,7 +42,7 @@ pub use snapshot_format::IndexFormatError;
 use crate::wire::{Name, NameError};
 use pods::Pods;
 use reverse_index::ReverseIndex;
-use service::{Endpoint, Entry, ServiceData, ServiceKey, Slice};
+use service::{Endpoint, ServiceData, ServiceEntry, ServiceKey, Slice};
 
 /// Number of shards with a lock each, so that a change rarely blocks a query.
 const SHARDS: usize = 64;
@@ -103,7 +103,7 @@ impl Settings {
 #[derive(Debug)]
 pub struct Index {
     settings: Settings,
-    services: Box<[RwLock<HashMap<ServiceKey, Entry>>]>,
+    services: Box<[RwLock<HashMap<ServiceKey, ServiceEntry>>]>,
     hasher: RandomState,
     namespaces: RwLock<HashSet<Box<[u8]>>>,
     cluster_ips: ReverseIndex,
@@ -335,7 +335,7 @@ impl Index {
     /// Replaces or removes a slice by name.
     fn put_slice(&self, key: &ServiceKey, name: &str, slice: Option<Slice>) {
         let publish = self.with_entry(key.labels(), |entry| {
-            entry.is_some_and(Entry::publishes_not_ready)
+            entry.is_some_and(ServiceEntry::publishes_not_ready)
         });
         let published = |endpoint: &&Endpoint| endpoint.is_published(publish);
         for endpoint in slice.iter().flat_map(Slice::endpoints).filter(published) {
@@ -366,7 +366,7 @@ impl Index {
 
     /// Changes an entry and removes it if it becomes empty. The caller drops the returned value outside of the
     /// lock.
-    fn change<R>(&self, key: &ServiceKey, change: impl FnOnce(&mut Entry) -> Option<R>) -> Option<R> {
+    fn change<R>(&self, key: &ServiceKey, change: impl FnOnce(&mut ServiceEntry) -> Option<R>) -> Option<R> {
         let shard = self.shard(key.labels())?;
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
         let entry = shard.entry(key.clone()).or_default();
@@ -378,7 +378,7 @@ impl Index {
     }
 
     /// Calls `read` with the entry of a Service.
-    fn with_entry<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
+    fn with_entry<R>(&self, key: &[u8], read: impl FnOnce(Option<&ServiceEntry>) -> R) -> R {
         let Some(shard) = self.shard(key) else {
             return read(None);
         };
@@ -393,7 +393,7 @@ impl Index {
             .contains(label)
     }
 
-    fn shard(&self, key: &[u8]) -> Option<&RwLock<HashMap<ServiceKey, Entry>>> {
+    fn shard(&self, key: &[u8]) -> Option<&RwLock<HashMap<ServiceKey, ServiceEntry>>> {
         let hash = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or(0);
         self.services.get(hash)
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::Index;
 use super::grammar::Part;
-use super::service::{Endpoint, Entry, Port, ServiceKind, Slice};
+use super::service::{Endpoint, Port, ServiceEntry, ServiceKind, Slice};
 
 /// Parts of a Service that a name denotes.
 pub(super) enum Selection<'e> {
@@ -32,7 +32,7 @@ impl Index {
     }
 
     /// Selects `part` of an entry, subject to the settings of the index.
-    pub(super) fn filter<'e>(&self, key: &[u8], entry: &'e Entry, part: Part<'e>) -> Selection<'e> {
+    pub(super) fn filter<'e>(&self, key: &[u8], entry: &'e ServiceEntry, part: Part<'e>) -> Selection<'e> {
         let is_hidden = |selection: &Selection<'_>| {
             let may_be_empty = self.settings.ignore_empty_services;
             may_be_empty && matches!(selection, Selection::ClusterIps(..)) && !entry.has_published_endpoint()
@@ -56,7 +56,7 @@ impl Index {
 }
 
 /// Selects `part` of a Service.
-fn filter<'e>(entry: &'e Entry, part: Part<'e>) -> Selection<'e> {
+fn filter<'e>(entry: &'e ServiceEntry, part: Part<'e>) -> Selection<'e> {
     let Some(data) = &entry.service else {
         return Selection::Nothing;
     };
@@ -95,7 +95,7 @@ const ROTATION_STRIDE: usize = 1_610_612_741;
 /// Endpoints of a Service that a name denotes.
 #[derive(Clone, Copy)]
 pub(super) struct Endpoints<'e> {
-    entry: &'e Entry,
+    entry: &'e ServiceEntry,
     part: Part<'e>,
     with_not_ready: bool,
 }

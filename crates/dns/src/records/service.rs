@@ -47,12 +47,12 @@ impl Borrow<[u8]> for ServiceKey {
 
 /// A Service and its slices. Slices may arrive before their Service.
 #[derive(Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct ServiceEntry {
     pub(super) service: Option<ServiceData>,
     pub(super) slices: Vec<Slice>,
 }
 
-impl Entry {
+impl ServiceEntry {
     /// Returns true if endpoints that are not ready have names too (DNS-03).
     pub(super) fn publishes_not_ready(&self) -> bool {
         self.service
