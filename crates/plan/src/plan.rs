@@ -29,7 +29,7 @@ const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 pub struct Plan {
     settings: Settings,
     node: NodeFacts,
-    services: BTreeMap<ObjectKey, Entry>,
+    services: BTreeMap<ObjectKey, ServiceEntry>,
     /// Service of each slice.
     slice_owners: BTreeMap<ObjectKey, Arc<str>>,
     claims: Claims,
@@ -42,7 +42,7 @@ pub struct Plan {
 
 /// State of a Service. Slices may exist before their Service.
 #[derive(Default)]
-struct Entry {
+struct ServiceEntry {
     record: Option<Box<ServiceRecord>>,
     /// Slices sorted by name. Most Services have one slice, and a list needs less memory than a tree.
     slices: Vec<(Arc<str>, SliceRecord)>,
@@ -352,7 +352,10 @@ impl Plan {
 
     /// Returns the faults of a Service.
     pub fn faults_of(&self, service: &ObjectKey) -> impl Iterator<Item = &Fault> {
-        self.services.get(service).into_iter().flat_map(Entry::faults)
+        self.services
+            .get(service)
+            .into_iter()
+            .flat_map(ServiceEntry::faults)
     }
 
     /// Returns all faults, ordered by Service.
@@ -461,7 +464,7 @@ impl Plan {
     }
 }
 
-impl Entry {
+impl ServiceEntry {
     /// Stores a slice of a Service. Returns true if it changed.
     fn set_slice(
         &mut self,
