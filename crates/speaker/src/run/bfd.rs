@@ -197,7 +197,7 @@ impl SessionStates {
 }
 
 /// A session and its socket.
-struct Running {
+struct RunningSession {
     settings: BfdSettings,
     session: Session,
     socket: std::net::UdpSocket,
@@ -219,7 +219,7 @@ struct Worker {
     states: watch::Sender<SessionStates>,
     poll: Poll,
     start: Instant,
-    sessions: BTreeMap<Name, Running>,
+    sessions: BTreeMap<Name, RunningSession>,
     /// Listening sockets: of IPv4 and IPv6, for the same link and routed, outside of VRFs and in each VRF of a peer.
     listeners: Vec<Listener>,
     /// Minimum TTL of the listening sockets for packets from other links.
@@ -344,7 +344,7 @@ impl Worker {
         true
     }
 
-    fn start_session(&mut self, settings: BfdSettings) -> io::Result<Running> {
+    fn start_session(&mut self, settings: BfdSettings) -> io::Result<RunningSession> {
         // The link of a VRF may have been deleted, and created again.
         self.listeners
             .retain(|listener| SockRef::from(&listener.socket).device().is_ok());
@@ -356,7 +356,7 @@ impl Worker {
         let (timers, echo) = self.open_echo(&settings, socket.local_addr()?.port())?;
         let now = self.start.elapsed();
         let session = Session::new(timers, self.next_discriminator, fastrand::u64(..), now);
-        Ok(Running {
+        Ok(RunningSession {
             settings,
             session,
             socket,
@@ -546,7 +546,7 @@ impl Worker {
     }
 }
 
-impl Running {
+impl RunningSession {
     /// Sends a packet. A failure counts as a lost packet.
     fn send(&self, packet: &Packet) {
         if let Err(error) = self.socket.send_to(&packet.encode(), self.settings.remote) {

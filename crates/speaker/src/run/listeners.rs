@@ -25,15 +25,15 @@ type Keys = BTreeMap<IpAddr, Key>;
 /// Listening sockets, and the keys of peers on them.
 pub(super) struct Listeners {
     port: u16,
-    outside: Pair,
-    vrfs: BTreeMap<String, Pair>,
+    outside: ListenerPair,
+    vrfs: BTreeMap<String, ListenerPair>,
     /// VRFs of peers, and the keys of their peers.
     desired_vrfs: BTreeMap<String, Keys>,
 }
 
 /// Sockets of one VRF, or outside of VRFs.
 #[derive(Default)]
-struct Pair {
+struct ListenerPair {
     ipv4: Option<TcpListener>,
     ipv6: Option<TcpListener>,
     keys: Keys,
@@ -43,10 +43,10 @@ impl Listeners {
     /// Listens at a port outside of VRFs; port 0 accepts nothing. A host without IPv6 listens for IPv4 only.
     pub(super) fn start(port: u16) -> Result<Self, SpeakerError> {
         let outside = if port == 0 {
-            Pair::default()
+            ListenerPair::default()
         } else {
             let address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
-            Pair::open(port, None).map_err(|source| SpeakerError::Listen { address, source })?
+            ListenerPair::open(port, None).map_err(|source| SpeakerError::Listen { address, source })?
         };
         Ok(Self {
             port,
@@ -96,7 +96,7 @@ impl Listeners {
         for (vrf, keys) in desired {
             let pair = match self.vrfs.entry(vrf.clone()) {
                 Entry::Occupied(entry) => entry.into_mut(),
-                Entry::Vacant(entry) => match Pair::open(self.port, Some(vrf)) {
+                Entry::Vacant(entry) => match ListenerPair::open(self.port, Some(vrf)) {
                     Ok(pair) => entry.insert(pair),
                     Err(error) => {
                         // With `tcp_l3mdev_accept`, the listeners outside accept connections of VRFs and use the port.
@@ -111,7 +111,7 @@ impl Listeners {
 
     fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let pairs = std::iter::once(&self.outside).chain(self.vrfs.values());
-        let listeners: Vec<&TcpListener> = pairs.flat_map(Pair::listeners).collect();
+        let listeners: Vec<&TcpListener> = pairs.flat_map(ListenerPair::listeners).collect();
         // The order begins at a random listener, so that a busy one does not delay the others.
         let (last, first) = listeners.split_at(fastrand::usize(..=listeners.len()));
         for listener in first.iter().chain(last) {
@@ -123,7 +123,7 @@ impl Listeners {
     }
 }
 
-impl Pair {
+impl ListenerPair {
     /// Opens the sockets. A host without IPv6 has only the socket for IPv4.
     fn open(port: u16, vrf: Option<&str>) -> io::Result<Self> {
         let ipv4 = sockets::listen(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port), vrf)?;

@@ -26,12 +26,12 @@ const ENTRY: &str = "password";
 /// Passwords of Secrets.
 pub(super) struct Passwords {
     client: Client,
-    secrets: BTreeMap<ObjectKey, Entry>,
+    secrets: BTreeMap<ObjectKey, PasswordEntry>,
     reads: JoinSet<(ObjectKey, Result<Secret, ClientError>)>,
 }
 
 /// Password of a Secret, with the time of the next read.
-struct Entry {
+struct PasswordEntry {
     key: Option<Result<Key, String>>,
     due: Instant,
     is_reading: bool,
@@ -60,7 +60,7 @@ impl Passwords {
             .collect();
         self.secrets.retain(|key, _| referenced.contains(key));
         for key in referenced {
-            self.secrets.entry(key.clone()).or_insert_with(|| Entry {
+            self.secrets.entry(key.clone()).or_insert_with(|| PasswordEntry {
                 key: None,
                 due: Instant::now(),
                 is_reading: false,
