@@ -9,7 +9,7 @@ use crate::views::{Endpoint, Node, Port};
 use crate::world::World;
 
 /// A probe with the observation that contains it.
-pub(crate) type Found<'w> = (&'w NodeObservation, &'w Probe);
+pub(crate) type ObservedProbe<'w> = (&'w NodeObservation, &'w Probe);
 
 /// Part of the names of annotations for the PROXY protocol.
 const PROXY_PROTOCOL: &str = "proxy-protocol";
@@ -59,7 +59,7 @@ pub(crate) fn is_connected(probe: &Probe) -> bool {
 }
 
 /// Returns the probes of a Service: probes that name it, and probes without a Service that reach its addresses.
-pub(crate) fn of_service<'w>(subject: &Subject<'w>) -> Vec<Found<'w>> {
+pub(crate) fn of_service<'w>(subject: &Subject<'w>) -> Vec<ObservedProbe<'w>> {
     let service = subject.service;
     let observations = subject.world.observations();
     if observations.all().is_empty() {
@@ -155,7 +155,7 @@ pub(crate) fn node_at(world: &World, address: IpAddr) -> Option<Node<'_>> {
 
 /// Returns a failed probe from another host to a Pod or node port of the node. The target must not fail on the node
 /// itself. A target that refuses has to be open there.
-pub(crate) fn failed_from_elsewhere(node: ObservedNode<'_>) -> Option<Found<'_>> {
+pub(crate) fn failed_from_elsewhere(node: ObservedNode<'_>) -> Option<ObservedProbe<'_>> {
     let all = node.world.observations().all().iter();
     let all = all.flat_map(|observation| {
         let probes = observation.probes.iter().flatten();
@@ -164,7 +164,7 @@ pub(crate) fn failed_from_elsewhere(node: ObservedNode<'_>) -> Option<Found<'_>>
     let is_to_node = |probe: &Probe| {
         is_connection(probe) && probe.address().is_some_and(|address| is_on_node(node, address))
     };
-    let (own, others): (Vec<Found<'_>>, Vec<Found<'_>>) = all
+    let (own, others): (Vec<ObservedProbe<'_>>, Vec<ObservedProbe<'_>>) = all
         .filter(|(_, probe)| is_to_node(probe))
         .partition(|(observation, probe)| {
             observation.metadata.name == node.name() && probe.from != ProbeSource::Outside
@@ -188,7 +188,7 @@ fn is_on_node(node: ObservedNode<'_>, address: IpAddr) -> bool {
 }
 
 /// Describes the origin of a probe, such as `Node node-a`.
-pub(crate) fn origin((observation, probe): Found<'_>) -> String {
+pub(crate) fn origin((observation, probe): ObservedProbe<'_>) -> String {
     match &probe.from {
         ProbeSource::Node => format!("Node {}", observation.metadata.name),
         ProbeSource::Pod(pod) => format!("Pod {pod}"),
@@ -197,7 +197,7 @@ pub(crate) fn origin((observation, probe): Found<'_>) -> String {
 }
 
 /// Describes a probe and its outcome.
-pub(crate) fn description(found: Found<'_>) -> String {
+pub(crate) fn description(found: ObservedProbe<'_>) -> String {
     let (_, probe) = found;
     let kind = match probe.kind {
         ProbeKind::Tcp => "TCP",

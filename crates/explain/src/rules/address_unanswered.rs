@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::{
     load_balancer_ip_changed, load_balancer_pending, node_address, node_unusable, service_terminating,
 };
-use crate::facts::probes::{self, Found};
+use crate::facts::probes::{self, ObservedProbe};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{Outcome, ProbeKind, ProbeSource};
 use crate::rule::Rule;
@@ -42,7 +42,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     load_balancer
         .chain(external)
         .filter_map(|(field, address)| {
-            let probes_of_address: Vec<Found<'_>> = found
+            let probes_of_address: Vec<ObservedProbe<'_>> = found
                 .iter()
                 .copied()
                 .filter(|(_, probe)| probe.address() == Some(address))
@@ -62,14 +62,14 @@ fn several_owners(
     subject: &Subject<'_>,
     field: &str,
     address: IpAddr,
-    found: &[Found<'_>],
+    found: &[ObservedProbe<'_>],
 ) -> Option<Finding> {
-    let resolutions: Vec<Found<'_>> = found
+    let resolutions: Vec<ObservedProbe<'_>> = found
         .iter()
         .copied()
         .filter(|found| is_resolution(found.1.kind) && is_on_link(*found, address))
         .collect();
-    let answers_of = |found: &Found<'_>| -> BTreeSet<String> {
+    let answers_of = |found: &ObservedProbe<'_>| -> BTreeSet<String> {
         let answers = found.1.answers.iter().flatten();
         answers.map(|answer| answer.to_lowercase()).collect()
     };
@@ -124,9 +124,9 @@ fn no_host_answers(
     subject: &Subject<'_>,
     field: &str,
     address: IpAddr,
-    found: &[Found<'_>],
+    found: &[ObservedProbe<'_>],
 ) -> Option<Finding> {
-    let resolutions: Vec<Found<'_>> = found
+    let resolutions: Vec<ObservedProbe<'_>> = found
         .iter()
         .copied()
         .filter(|found| is_resolution(found.1.kind) && is_on_link(*found, address))
@@ -161,7 +161,7 @@ fn no_host_answers(
 
 /// Returns true if a host resolves an address of its own subnet. The subnets of hosts outside of the cluster are unknown.
 /// Without links in the observation, a response shows the subnet.
-fn is_on_link((observation, probe): Found<'_>, address: IpAddr) -> bool {
+fn is_on_link((observation, probe): ObservedProbe<'_>, address: IpAddr) -> bool {
     let links = observation.links.iter().flatten();
     let mut prefixes = links.flat_map(|link| link.addresses.iter().flatten());
     let is_of_other = |prefix: &ipnet::IpNet| prefix.addr() != address && prefix.contains(&address);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::facts::observed_node::{ObservedNode, observed_nodes};
-use crate::facts::probes::{self, Found};
+use crate::facts::probes::{self, ObservedProbe};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::observation::{BgpSession, Outcome, ProbeSource};
@@ -96,9 +96,9 @@ fn route_refused(subject: &Subject<'_>) -> Vec<Finding> {
 /// resolve the address by ARP, so its routes do not matter.
 fn probe_without_route<'w>(
     nodes: &[ObservedNode<'_>],
-    found: &[Found<'w>],
+    found: &[ObservedProbe<'w>],
     address: IpAddr,
-) -> Option<Found<'w>> {
+) -> Option<ObservedProbe<'w>> {
     let outside = || {
         found.iter().copied().filter(move |(_, probe)| {
             probe.from == ProbeSource::Outside

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::facts::listeners::{self, State};
 use crate::facts::loopback::loopback_setting;
-use crate::facts::probes::{self, Found};
+use crate::facts::probes::{self, ObservedProbe};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{Outcome, ProbeKind};
@@ -259,7 +259,7 @@ fn is_target(subject: &Subject<'_>, number: Option<u16>, port: Port<'_>) -> bool
     ports.any(|(name, protocol, target)| name == port.name && protocol == port.protocol && target == number)
 }
 
-fn refused_finding(subject: &Subject<'_>, port: Port<'_>, refused: Found<'_>) -> Finding {
+fn refused_finding(subject: &Subject<'_>, port: Port<'_>, refused: ObservedProbe<'_>) -> Finding {
     let (_, probe) = refused;
     let message = format!(
         "The endpoint {} of Service {} refuses connections, although it is ready: no process listens there",

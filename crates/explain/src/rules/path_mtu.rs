@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::pod_route;
 use crate::facts::observed_node::observed_nodes;
-use crate::facts::probes::{self, Found};
+use crate::facts::probes::{self, ObservedProbe};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind};
@@ -28,7 +28,7 @@ const HEADERS_BYTES_V6: u32 = 48;
 
 /// A size that passes, and a larger one that receives no response.
 struct Limit<'w> {
-    found: Found<'w>,
+    found: ObservedProbe<'w>,
     passed_bytes: u32,
     lost_bytes: u32,
 }
@@ -68,7 +68,7 @@ fn check_other_targets(world: &World) -> Vec<Finding> {
                 probe.service.is_none() && services.next().is_none()
             };
             let probes = node.observation.probes.iter().flatten().filter(is_other);
-            let found: Vec<Found<'_>> = probes.map(|probe| (node.observation, probe)).collect();
+            let found: Vec<ObservedProbe<'_>> = probes.map(|probe| (node.observation, probe)).collect();
             let limit = limit(&found)?;
             let (message, remedy) = limit_texts(&limit);
             let finding = node.finding(CODE, Severity::Warning, "probes", message, remedy);
@@ -78,8 +78,8 @@ fn check_other_targets(world: &World) -> Vec<Finding> {
 }
 
 /// Returns the first path on which a packet passes and a larger one receives no response, not even an ICMP error.
-fn limit<'w>(found: &[Found<'w>]) -> Option<Limit<'w>> {
-    let sizes: Vec<(Found<'w>, u32)> = found
+fn limit<'w>(found: &[ObservedProbe<'w>]) -> Option<Limit<'w>> {
+    let sizes: Vec<(ObservedProbe<'w>, u32)> = found
         .iter()
         .filter(|(_, probe)| probe.kind == ProbeKind::PathMtu)
         .filter_map(|found| Some((*found, found.1.bytes?)))
@@ -102,7 +102,10 @@ fn limit<'w>(found: &[Found<'w>]) -> Option<Limit<'w>> {
         })
 }
 
-fn is_same_path((observation, probe): &Found<'_>, (other, other_probe): (&NodeObservation, &Probe)) -> bool {
+fn is_same_path(
+    (observation, probe): &ObservedProbe<'_>,
+    (other, other_probe): (&NodeObservation, &Probe),
+) -> bool {
     observation.metadata.name == other.metadata.name
         && probe.from == other_probe.from
         && probe.target == other_probe.target

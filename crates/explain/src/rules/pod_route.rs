@@ -8,7 +8,7 @@ use ipnet::IpNet;
 
 use super::{forwarding_filtered, kernel_parameters, node_address};
 use crate::facts::observed_node::{ObservedNode, observed_nodes};
-use crate::facts::probes::{self, Found};
+use crate::facts::probes::{self, ObservedProbe};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::observation::{Link, ProbeSource, Route};
@@ -251,7 +251,7 @@ fn fault<'w>(
 /// Reports that no probe to the Pods of another node is answered, and other rules do not explain it.
 fn unanswered_probes(node: ObservedNode<'_>) -> Option<Finding> {
     let probes = node.observation.probes.as_ref()?;
-    let mut by_node: BTreeMap<&str, Vec<Found<'_>>> = BTreeMap::new();
+    let mut by_node: BTreeMap<&str, Vec<ObservedProbe<'_>>> = BTreeMap::new();
     for probe in probes {
         let pod = probe
             .address()
@@ -298,7 +298,7 @@ fn is_isolated(world: &World, pod: Pod<'_>) -> bool {
 }
 
 /// Returns true if the same target does not answer on its own node, or if another rule has a finding for one of the nodes.
-fn is_explained(node: ObservedNode<'_>, other: &str, found: &[Found<'_>]) -> bool {
+fn is_explained(node: ObservedNode<'_>, other: &str, found: &[ObservedProbe<'_>]) -> bool {
     let world = node.world;
     let own = world.observations().of_node(other);
     let mut own_probes = own

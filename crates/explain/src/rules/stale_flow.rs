@@ -41,7 +41,7 @@ const UNACKNOWLEDGED_SECONDS_MAX: u64 = 300;
 const EVIDENCE_FLOWS_MAX: usize = 5;
 
 /// A flow with the observation that contains it.
-type Found<'w> = (&'w NodeObservation, &'w Flow);
+type ObservedFlow<'w> = (&'w NodeObservation, &'w Flow);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     // Objects and flows were read at different times, so they differ while endpoints change.
@@ -68,7 +68,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// Returns the flows to a Service port.
-fn flows<'w>(subject: &Subject<'w>, port: Port<'_>) -> Vec<Found<'w>> {
+fn flows<'w>(subject: &Subject<'w>, port: Port<'_>) -> Vec<ObservedFlow<'w>> {
     let observations = subject.world.observations();
     let is_of_port = move |flow: &Flow| flow.protocol.name() == port.protocol;
     let addresses = subject.service.addresses().into_iter();
@@ -85,7 +85,11 @@ fn flows<'w>(subject: &Subject<'w>, port: Port<'_>) -> Vec<Found<'w>> {
         .collect()
 }
 
-fn is_stale(subject: &Subject<'_>, endpoints: &BTreeSet<IpAddr>, (observation, flow): Found<'_>) -> bool {
+fn is_stale(
+    subject: &Subject<'_>,
+    endpoints: &BTreeSet<IpAddr>,
+    (observation, flow): ObservedFlow<'_>,
+) -> bool {
     let endpoint = flow.reply_source;
     let is_on_node = || {
         let links = observation.links.iter().flatten();
@@ -115,7 +119,7 @@ fn is_active(flow: &Flow) -> bool {
     }
 }
 
-fn finding(subject: &Subject<'_>, port: Port<'_>, flows: &[Found<'_>]) -> Option<Finding> {
+fn finding(subject: &Subject<'_>, port: Port<'_>, flows: &[ObservedFlow<'_>]) -> Option<Finding> {
     let (observation, flow) = flows.first()?;
     let others = match flows.len() {
         1 => String::new(),

@@ -7,7 +7,7 @@ use super::{
     frontend_conflict, kernel_parameters, load_balancer_pending, node_address, node_unusable, pods_not_ready,
     pods_not_running, proxy_absent, rules_changed, selector_matches_no_pod, source_ranges,
 };
-use crate::facts::probes::{self, Found};
+use crate::facts::probes::{self, ObservedProbe};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::ProbeSource;
 use crate::rule::Rule;
@@ -45,8 +45,8 @@ const PATH_REMEDY: &str = "Examine the path from the client to a node: the route
 /// Probes of one target.
 #[derive(Default)]
 struct Target<'w> {
-    outside: Vec<Found<'w>>,
-    inside: Vec<Found<'w>>,
+    outside: Vec<ObservedProbe<'w>>,
+    inside: Vec<ObservedProbe<'w>>,
 }
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -75,9 +75,10 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 fn finding(subject: &Subject<'_>, name: &str, target: &Target<'_>) -> Option<Finding> {
-    let failed =
-        |found: &[Found<'_>]| !found.is_empty() && found.iter().all(|(_, probe)| probes::is_failed(probe));
-    let connected = |found: &[Found<'_>]| found.iter().any(|(_, probe)| probes::is_connected(probe));
+    let failed = |found: &[ObservedProbe<'_>]| {
+        !found.is_empty() && found.iter().all(|(_, probe)| probes::is_failed(probe))
+    };
+    let connected = |found: &[ObservedProbe<'_>]| found.iter().any(|(_, probe)| probes::is_connected(probe));
     let service = &subject.service.name;
     let (message, remedy, first) = if failed(&target.outside) && connected(&target.inside) {
         let message = format!(

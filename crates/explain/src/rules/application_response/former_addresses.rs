@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use super::CODE;
-use crate::facts::probes::{self, Found};
+use crate::facts::probes::{self, ObservedProbe};
 use crate::finding::{Finding, Severity};
 use crate::kubectl;
 use crate::observation::{Flow, NodeObservation, Outcome, ProbeKind, TransportProtocol};
@@ -46,7 +46,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Returns the finding for a DNS server that answers the name of the Service with addresses other than its cluster IPs.
-pub(super) fn former_address_in_dns(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
+pub(super) fn former_address_in_dns(subject: &Subject<'_>, found: &[ObservedProbe<'_>]) -> Option<Finding> {
     let service = subject.service;
     let cluster_ips = service.cluster_ips();
     let name = format!("{}.{}.svc.", service.name, service.namespace);

@@ -6,7 +6,7 @@ use super::{
     listener_absent, network_policy, path_mtu, pod_route, pods_not_ready, pods_not_running,
     protocol_mismatch, response_protocol, selector_matches_no_pod, slice_port_name, target_port_undeclared,
 };
-use crate::facts::probes::{self, Declared, Found};
+use crate::facts::probes::{self, Declared, ObservedProbe};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -46,7 +46,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let found = probes::of_service(subject);
-    let endpoint_probes: Vec<Found<'_>> = found
+    let endpoint_probes: Vec<ObservedProbe<'_>> = found
         .iter()
         .copied()
         .filter(|(_, probe)| probes::ready_endpoint(subject, probe).is_some())
@@ -72,14 +72,14 @@ fn is_of_protocol(subject: &Subject<'_>, probe: &Probe) -> bool {
 }
 
 /// Returns true if the application expects a header of the PROXY protocol, so that other probes fail.
-fn expects_header(subject: &Subject<'_>, found: &[Found<'_>]) -> bool {
+fn expects_header(subject: &Subject<'_>, found: &[ObservedProbe<'_>]) -> bool {
     let is_accepted =
         |probe: &Probe| probe.proxy_protocol == Some(true) && probe.outcome == Outcome::Answered;
     probes::proxy_protocol_annotation(subject).is_some() || found.iter().any(|(_, probe)| is_accepted(probe))
 }
 
 /// Reports that the endpoint accepts connections, and resets or closes them, or sends no response.
-fn no_response(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
+fn no_response(subject: &Subject<'_>, found: &[ObservedProbe<'_>]) -> Option<Finding> {
     if expects_header(subject, found) {
         return None;
     }
@@ -135,7 +135,7 @@ fn log(subject: &Subject<'_>, probe: &Probe) -> String {
     }
 }
 
-fn slow_response(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
+fn slow_response(subject: &Subject<'_>, found: &[ObservedProbe<'_>]) -> Option<Finding> {
     let first = found.iter().find(|(_, probe)| {
         probe.kind != ProbeKind::Tcp
             && probe.outcome == Outcome::Answered

@@ -6,7 +6,7 @@ use super::{
     endpoints_missing, listener_absent, pods_not_ready, pods_not_running, selector_matches_no_pod,
     slice_port_name, target_port_undeclared,
 };
-use crate::facts::probes::{self, Declared, Found};
+use crate::facts::probes::{self, Declared, ObservedProbe};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind};
@@ -52,7 +52,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// Reports that a port that declares HTTP answers with TLS, or the reverse.
-fn other_protocol(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
+fn other_protocol(subject: &Subject<'_>, found: ObservedProbe<'_>) -> Option<Finding> {
     let (_, probe) = found;
     if probe.outcome != Outcome::OtherProtocol {
         return None;
@@ -116,7 +116,7 @@ fn other_scheme(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
 }
 
 /// Reports that the certificate is not for the requested name, or has expired.
-fn certificate(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
+fn certificate(subject: &Subject<'_>, found: ObservedProbe<'_>) -> Option<Finding> {
     let (observation, probe) = found;
     if probe.kind != ProbeKind::Tls || probe.outcome != Outcome::Answered {
         return None;
@@ -173,7 +173,7 @@ fn expiry_in_past<'p>(observation: &NodeObservation, probe: &'p Probe) -> Option
 }
 
 /// Reports endpoints that do not respond to a proxy in front of them.
-fn gateway(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
+fn gateway(subject: &Subject<'_>, found: ObservedProbe<'_>) -> Option<Finding> {
     let (_, probe) = found;
     let status = probe.status.filter(|status| GATEWAY_ERRORS.contains(status))?;
     if probe.kind != ProbeKind::Http || !probes::is_to_frontend(subject, probe) {
@@ -189,7 +189,7 @@ fn gateway(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
 }
 
 /// Reports that only one side uses the PROXY protocol.
-fn proxy_protocol(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
+fn proxy_protocol(subject: &Subject<'_>, found: &[ObservedProbe<'_>]) -> Option<Finding> {
     let http = |has_header: bool, is_to_endpoint: bool| {
         found.iter().copied().filter(move |(_, probe)| {
             probe.kind == ProbeKind::Http
