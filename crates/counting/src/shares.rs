@@ -15,12 +15,12 @@ mod tests;
 pub struct Shares<H> {
     total_max: usize,
     free_divisor: usize,
-    held: Mutex<Held<H>>,
+    held: Mutex<HeldUnits<H>>,
 }
 
 /// Units in use: in total, and by holder. Holders without units are absent.
 #[derive(Debug)]
-struct Held<H> {
+struct HeldUnits<H> {
     total: usize,
     holders: HashMap<H, usize>,
 }
@@ -49,7 +49,7 @@ impl<H: Clone + Eq + Hash> Shares<H> {
         Arc::new(Self {
             total_max,
             free_divisor: free_divisor.max(1),
-            held: Mutex::new(Held {
+            held: Mutex::new(HeldUnits {
                 total: 0,
                 holders: HashMap::new(),
             }),
@@ -115,7 +115,7 @@ impl<H: Clone + Eq + Hash> Shares<H> {
 }
 
 impl<H> Shares<H> {
-    fn held(&self) -> MutexGuard<'_, Held<H>> {
+    fn held(&self) -> MutexGuard<'_, HeldUnits<H>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
