@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::numbers::{Numbered, Target, find, numbers};
+use super::numbers::{NumberedField, Target, find, numbers};
 use super::wire::{Fields, Payload, varint};
 use super::{ProtobufError, utf8};
 use crate::machinery::decode::{DecodeError, decode_json_within, scalar};
@@ -41,7 +41,7 @@ impl Decoder {
         &mut self,
         bytes: &[u8],
         definition: &Definition,
-        numbered: &[Numbered],
+        numbered: &[NumberedField],
         object: &mut Map<String, Value>,
     ) -> Result<(), ProtobufError> {
         for field in Fields::of(bytes) {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::MAGIC;
-use super::numbers::{Numbered, Target, numbers};
+use super::numbers::{NumberedField, Target, numbers};
 use crate::machinery::schema::{Definition, DefinitionId, Shape, schema};
 use crate::machinery::tree::{child, text};
 
@@ -92,7 +92,7 @@ fn write_message(object: &Map<String, Value>, id: DefinitionId, out: &mut Vec<u8
 fn write_fields(
     object: &Map<String, Value>,
     definition: &'static Definition,
-    numbered: &[Numbered],
+    numbered: &[NumberedField],
     out: &mut Vec<u8>,
 ) {
     for field in numbered {

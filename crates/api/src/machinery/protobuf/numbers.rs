@@ -11,12 +11,12 @@ const NUMBERS_TEXT: &str = include_str!("numbers.txt");
 #[derive(Debug)]
 pub(super) struct Numbers {
     /// Messages by definition ID; empty for definitions without a message.
-    messages: Vec<Vec<Numbered>>,
+    messages: Vec<Vec<NumberedField>>,
 }
 
 /// Field number in a message.
 #[derive(Debug)]
-pub(super) struct Numbered {
+pub(super) struct NumberedField {
     pub(super) number: u32,
     /// Target of the field number.
     pub(super) target: Target,
@@ -33,7 +33,7 @@ pub(super) enum Target {
         keeps_zero: bool,
     },
     /// A message whose fields belong to the parent object in JSON.
-    Inline(Vec<Numbered>),
+    Inline(Vec<NumberedField>),
 }
 
 /// Returns the table.
@@ -44,13 +44,13 @@ pub(super) fn numbers() -> &'static Numbers {
 
 impl Numbers {
     /// Returns the field numbers of a definition, sorted.
-    pub(super) fn of(&self, id: DefinitionId) -> &[Numbered] {
+    pub(super) fn of(&self, id: DefinitionId) -> &[NumberedField] {
         self.messages.get(id.index()).map_or(&[], Vec::as_slice)
     }
 }
 
 /// Returns the target of a field number.
-pub(super) fn find(numbered: &[Numbered], number: u32) -> Option<&Target> {
+pub(super) fn find(numbered: &[NumberedField], number: u32) -> Option<&Target> {
     let index = numbered
         .binary_search_by_key(&number, |entry| entry.number)
         .ok()?;
@@ -79,12 +79,12 @@ fn parse(text: &str, schema: &Schema) -> Numbers {
 
 /// Adds an entry to a message: `field=number` or `field=outer.inner`, with a suffix `!` to keep zero values. Entries
 /// are sorted by number.
-fn add_entry(message: &mut Vec<Numbered>, column: &str, definition: &Definition) -> Option<()> {
+fn add_entry(message: &mut Vec<NumberedField>, column: &str, definition: &Definition) -> Option<()> {
     let (name, path) = column.split_once('=')?;
     let (path, keeps_zero) = path.strip_suffix('!').map_or((path, false), |path| (path, true));
     let position = definition.position(name)?;
     let field = |number: &str| {
-        Some(Numbered {
+        Some(NumberedField {
             number: number.parse().ok()?,
             target: Target::Field { position, keeps_zero },
         })
@@ -96,11 +96,11 @@ fn add_entry(message: &mut Vec<Numbered>, column: &str, definition: &Definition)
     let number = outer.parse().ok()?;
     let inner = field(inner)?;
     match message.last_mut() {
-        Some(Numbered {
+        Some(NumberedField {
             number: last,
             target: Target::Inline(fields),
         }) if *last == number => fields.push(inner),
-        _ => message.push(Numbered {
+        _ => message.push(NumberedField {
             number,
             target: Target::Inline(vec![inner]),
         }),

@@ -20,7 +20,7 @@ const WITHOUT_MESSAGE: &[&str] = &[
     "VolumeStatus",
 ];
 
-fn positions(message: &[Numbered], into: &mut Vec<usize>) {
+fn positions(message: &[NumberedField], into: &mut Vec<usize>) {
     for numbered in message {
         match &numbered.target {
             Target::Field { position, .. } => into.push(*position),
@@ -29,7 +29,7 @@ fn positions(message: &[Numbered], into: &mut Vec<usize>) {
     }
 }
 
-fn sorted(message: &[Numbered]) -> bool {
+fn sorted(message: &[NumberedField]) -> bool {
     message.is_sorted_by(|a, b| a.number < b.number)
         && message.iter().all(|field| match &field.target {
             Target::Inline(inner) => sorted(inner),
