@@ -61,7 +61,7 @@ struct Inner {
     routes: Routes,
     cache: Cache,
     /// Open forwarded queries by the key of their question.
-    open: Mutex<HashMap<Box<[u8]>, watch::Receiver<Option<Outcome>>>>,
+    open: Mutex<HashMap<Box<[u8]>, watch::Receiver<Option<ForwardResult>>>>,
     /// Permits for open forwarded queries.
     query_shares: ClientShares,
     /// Permits to wait for responses.
@@ -71,7 +71,7 @@ struct Inner {
 }
 
 /// Result of a forwarded query, shared by all clients that wait for it.
-type Outcome = Result<Arc<ResolverResponse>, Arc<ForwardError>>;
+type ForwardResult = Result<Arc<ResolverResponse>, Arc<ForwardError>>;
 
 /// Permit to wait for one response; see [`Forwarder::admit`].
 #[derive(Debug)]
@@ -283,7 +283,7 @@ impl Inner {
         key: &[u8],
         question: &Question,
         client: IpAddr,
-    ) -> Result<watch::Receiver<Option<Outcome>>, ForwardError> {
+    ) -> Result<watch::Receiver<Option<ForwardResult>>, ForwardError> {
         let mut open = self.open();
         if let Some(receiver) = open.get(key) {
             return Ok(receiver.clone());
@@ -308,7 +308,7 @@ impl Inner {
         Ok(receiver)
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, watch::Receiver<Option<Outcome>>>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, watch::Receiver<Option<ForwardResult>>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -321,7 +321,7 @@ struct OpenQuery {
 }
 
 impl OpenQuery {
-    async fn run(&self) -> Outcome {
+    async fn run(&self) -> ForwardResult {
         let inner = &self.inner;
         let group = inner.routes.group(&self.question.name.to_lower());
         if group.is_broken() && !group.is_empty() {
@@ -348,7 +348,7 @@ impl Drop for OpenQuery {
     }
 }
 
-async fn wait_for_outcome(mut open: watch::Receiver<Option<Outcome>>) -> Outcome {
+async fn wait_for_outcome(mut open: watch::Receiver<Option<ForwardResult>>) -> ForwardResult {
     let ended = open.wait_for(Option::is_some).await;
     let outcome = ended.ok().and_then(|outcome| outcome.clone());
     // Without an outcome, the task of the query panicked.

@@ -14,7 +14,7 @@ use crate::wire::{
 };
 
 /// Result of answering a query.
-pub(super) enum Outcome {
+pub(super) enum AnswerOutcome {
     /// The response is written.
     Complete(usize, Source),
     /// A response of a resolver to this question is needed.
@@ -40,38 +40,38 @@ impl Responder {
         buffer: &mut [u8],
         scratch: &mut Scratch,
         mut upstream: impl FnMut(&Question) -> UpstreamState,
-    ) -> Outcome {
+    ) -> AnswerOutcome {
         let mut reply = self.reply(query, peer, buffer);
         if query.edns.is_some_and(|edns| edns.version != 0) {
-            return Outcome::Complete(reply.finish(ResponseCode::BadVersion), Source::Refusal);
+            return AnswerOutcome::Complete(reply.finish(ResponseCode::BadVersion), Source::Refusal);
         }
         if query.class != CLASS_IN {
-            return Outcome::Complete(reply.finish(ResponseCode::Refused), Source::Refusal);
+            return AnswerOutcome::Complete(reply.finish(ResponseCode::Refused), Source::Refusal);
         }
         match self.zone().resolve(&mut reply, scratch) {
             Resolution::Complete(ResponseCode::NameError) if self.policy().search.is_some() => {
                 self.search(peer, reply, scratch, upstream)
             }
-            Resolution::Complete(code) => Outcome::Complete(reply.finish(code), Source::Cluster),
+            Resolution::Complete(code) => AnswerOutcome::Complete(reply.finish(code), Source::Cluster),
             // Without a resolver, the alias alone is still an answer: the client can have other resolvers.
             Resolution::External(target) if !self.forwarder().has_upstream_for(&target) => {
-                Outcome::Complete(reply.finish(ResponseCode::NoError), Source::Cluster)
+                AnswerOutcome::Complete(reply.finish(ResponseCode::NoError), Source::Cluster)
             }
             Resolution::External(target) => {
                 let question = Question::about(*target, query.kind);
                 match upstream(&question) {
                     UpstreamState::Answered(answer) => {
                         let code = add_addresses(&mut reply, &answer);
-                        Outcome::Complete(reply.finish(code), Source::Cluster)
+                        AnswerOutcome::Complete(reply.finish(code), Source::Cluster)
                     }
                     UpstreamState::Failed => {
-                        Outcome::Complete(reply.finish(ResponseCode::ServerFailure), Source::Cluster)
+                        AnswerOutcome::Complete(reply.finish(ResponseCode::ServerFailure), Source::Cluster)
                     }
-                    UpstreamState::Pending => Outcome::NeedsUpstream(Box::new(question)),
+                    UpstreamState::Pending => AnswerOutcome::NeedsUpstream(Box::new(question)),
                 }
             }
             Resolution::OutsideZone if !self.forwarder().has_upstream_for(&query.name) => {
-                Outcome::Complete(reply.finish(ResponseCode::Refused), Source::Refusal)
+                AnswerOutcome::Complete(reply.finish(ResponseCode::Refused), Source::Refusal)
             }
             Resolution::OutsideZone => {
                 let question = Question::of(query);
@@ -79,12 +79,12 @@ impl Responder {
                     UpstreamState::Answered(answer) => {
                         let source = source_of(&answer);
                         let limit = self.limit(query, peer);
-                        Outcome::Complete(answer.write(query, buffer, limit), source)
+                        AnswerOutcome::Complete(answer.write(query, buffer, limit), source)
                     }
                     UpstreamState::Failed => {
-                        Outcome::Complete(reply.finish(ResponseCode::ServerFailure), Source::Upstream)
+                        AnswerOutcome::Complete(reply.finish(ResponseCode::ServerFailure), Source::Upstream)
                     }
-                    UpstreamState::Pending => Outcome::NeedsUpstream(Box::new(question)),
+                    UpstreamState::Pending => AnswerOutcome::NeedsUpstream(Box::new(question)),
                 }
             }
         }
@@ -98,7 +98,7 @@ impl Responder {
         mut reply: Reply<'_>,
         scratch: &mut Scratch,
         mut upstream: impl FnMut(&Question) -> UpstreamState,
-    ) -> Outcome {
+    ) -> AnswerOutcome {
         let query = reply.query();
         let index = self.zone().live();
         let candidates = self.policy().search.as_ref().and_then(|list| {
@@ -107,23 +107,25 @@ impl Responder {
             list.candidates_after(&query.name, index.cluster_domain(), pod.namespace_label())
         });
         let Some(candidates) = candidates else {
-            return Outcome::Complete(reply.finish(ResponseCode::NameError), Source::Cluster);
+            return AnswerOutcome::Complete(reply.finish(ResponseCode::NameError), Source::Cluster);
         };
         for candidate in candidates {
             reply.clear();
             match candidate {
                 Candidate::Cluster(name) => match self.zone().answer_with_alias(&mut reply, scratch, &name) {
                     Some(Resolution::Complete(code)) => {
-                        return Outcome::Complete(reply.finish(code), Source::Cluster);
+                        return AnswerOutcome::Complete(reply.finish(code), Source::Cluster);
                     }
                     Some(Resolution::External(target)) if self.forwarder().has_upstream_for(&target) => {
                         let question = Question::about(*target, query.kind);
                         let code = match upstream(&question) {
-                            UpstreamState::Pending => return Outcome::NeedsUpstream(Box::new(question)),
+                            UpstreamState::Pending => {
+                                return AnswerOutcome::NeedsUpstream(Box::new(question));
+                            }
                             UpstreamState::Failed => ResponseCode::ServerFailure,
                             UpstreamState::Answered(answer) => add_addresses(&mut reply, &answer),
                         };
-                        return Outcome::Complete(reply.finish(code), Source::Cluster);
+                        return AnswerOutcome::Complete(reply.finish(code), Source::Cluster);
                     }
                     _ => {}
                 },
@@ -135,12 +137,12 @@ impl Responder {
                             return finish_with_alias(reply, &name, &answer, index.ttl_seconds());
                         }
                         UpstreamState::Answered(_) | UpstreamState::Failed => {
-                            return Outcome::Complete(
+                            return AnswerOutcome::Complete(
                                 reply.finish(ResponseCode::ServerFailure),
                                 Source::Upstream,
                             );
                         }
-                        UpstreamState::Pending => return Outcome::NeedsUpstream(Box::new(question)),
+                        UpstreamState::Pending => return AnswerOutcome::NeedsUpstream(Box::new(question)),
                     }
                 }
                 Candidate::OutsideZone(_) => {}
@@ -148,7 +150,7 @@ impl Responder {
         }
         reply.clear();
         let code = index.deny(&mut reply, scratch);
-        Outcome::Complete(reply.finish(code), Source::Cluster)
+        AnswerOutcome::Complete(reply.finish(code), Source::Cluster)
     }
 
     pub(super) fn reply<'a>(&self, query: &'a Query, peer: Peer, buffer: &'a mut [u8]) -> Reply<'a> {
@@ -183,7 +185,7 @@ fn finish_with_alias(
     name: &Name,
     answer: &UpstreamAnswer,
     ttl_seconds: u32,
-) -> Outcome {
+) -> AnswerOutcome {
     let target = NameRef::Whole(name.as_wire());
     let alias = reply.target(
         Section::Answer,
@@ -196,7 +198,7 @@ fn finish_with_alias(
         reply.set_truncated();
     }
     let code = add_addresses(&mut reply, answer);
-    Outcome::Complete(reply.finish(code), source_of(answer))
+    AnswerOutcome::Complete(reply.finish(code), source_of(answer))
 }
 
 fn source_of(answer: &UpstreamAnswer) -> Source {

@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 pub use clients::ClientAccessList;
-pub use respond::{Peer, Pending, Policy, Reaction, Responder, Transport, UDP_BYTES_MAX, WorkerState};
+pub use respond::{Peer, PendingQuery, Policy, Reaction, Responder, Transport, UDP_BYTES_MAX, WorkerState};
 pub use search::SearchList;
 
 use connections::Connections;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use counting::client_network;
 
-use super::answer::{Outcome, UpstreamState};
+use super::answer::{AnswerOutcome, UpstreamState};
 use super::clients::ClientAccessList;
 use super::search::SearchList;
 use crate::forward::{Admission, ForwardError, Forwarder, Lookup, UpstreamAnswer};
@@ -48,14 +48,14 @@ pub enum Reaction {
     /// Send this many bytes, and refresh the cache entry with [`Responder::prefetch`].
     SendAndPrefetch(usize, Box<Question>),
     /// Query resolvers with [`Responder::complete`].
-    Forward(Box<Pending>),
+    Forward(Box<PendingQuery>),
     /// Transfer the zone, as [`crate::transfer`] writes it.
     Transfer(Box<Query>),
 }
 
 /// A query that waits for a resolver.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingQuery {
     query: Query,
     arrival: QueryFacts,
     /// First question for resolvers.
@@ -231,10 +231,10 @@ impl Responder {
             Lookup::Miss => UpstreamState::Pending,
         };
         let (length, source) = match self.answer(&query, peer, buffer, &mut state.scratch, upstream) {
-            Outcome::Complete(length, source) => (length, source),
-            Outcome::NeedsUpstream(question) => match self.admit(peer) {
+            AnswerOutcome::Complete(length, source) => (length, source),
+            AnswerOutcome::NeedsUpstream(question) => match self.admit(peer) {
                 Some(admission) => {
-                    return Reaction::Forward(Box::new(Pending {
+                    return Reaction::Forward(Box::new(PendingQuery {
                         query,
                         arrival,
                         question: *question,
@@ -268,8 +268,8 @@ impl Responder {
     }
 
     /// Completes a query with resolvers and returns the response.
-    pub async fn complete(&self, pending: Pending) -> Vec<u8> {
-        let Pending {
+    pub async fn complete(&self, pending: PendingQuery) -> Vec<u8> {
+        let PendingQuery {
             query,
             arrival,
             mut question,
@@ -299,9 +299,11 @@ impl Responder {
                 }
             };
             match self.answer(&query, peer, &mut buffer, &mut state.scratch, upstream) {
-                Outcome::Complete(length, source) => break (length, source),
-                Outcome::NeedsUpstream(next) if results.len() <= SearchList::NAMES_MAX => question = *next,
-                Outcome::NeedsUpstream(_) => {
+                AnswerOutcome::Complete(length, source) => break (length, source),
+                AnswerOutcome::NeedsUpstream(next) if results.len() <= SearchList::NAMES_MAX => {
+                    question = *next
+                }
+                AnswerOutcome::NeedsUpstream(_) => {
                     let reply = self.reply(&query, peer, &mut buffer);
                     break (reply.finish(ResponseCode::ServerFailure), Source::Upstream);
                 }

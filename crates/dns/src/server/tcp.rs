@@ -171,7 +171,7 @@ fn unread_bytes_error() -> io::Error {
 /// Next step for a query.
 enum QueryResult {
     Ready(Vec<u8>),
-    Forward(Box<super::respond::Pending>),
+    Forward(Box<super::respond::PendingQuery>),
     Transfer(Box<crate::wire::Query>),
 }
 

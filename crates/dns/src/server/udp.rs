@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Handle;
 
 use super::datagrams::{self, Batch, Slot};
-use super::respond::{Peer, Pending, Reaction, Responder, Transport, WorkerState};
+use super::respond::{Peer, PendingQuery, Reaction, Responder, Transport, WorkerState};
 use super::response_rate::{Decision, RateLimit};
 use crate::wire::{Reply, ResponseCode, UDP_BYTES_MIN, parse_query};
 
@@ -174,7 +174,7 @@ impl Worker {
     }
 
     /// Completes a query with a resolver; its admission bounds the number of such tasks.
-    fn forward(&self, pending: Pending, route: datagrams::Route) {
+    fn forward(&self, pending: PendingQuery, route: datagrams::Route) {
         let (socket, responder) = (self.socket.clone(), self.responder.clone());
         self.runtime.spawn(async move {
             let response = responder.complete(pending).await;
