@@ -23,7 +23,7 @@ use crate::nftables::{self, NftablesDataplane};
 use crate::{Applied, Counts, Dataplane, DataplaneError};
 
 use link::ServiceLink;
-use servers::{Pending, Servers, ServersError};
+use servers::{PendingServerChanges, Servers, ServersError};
 
 pub use link::NAME as LINK;
 pub use netlink::ipvs::Timeouts;
@@ -163,7 +163,7 @@ impl IpvsDataplane {
     }
 
     /// Adds virtual servers and destinations that the new rules need.
-    fn begin(&mut self, plan: &Plan, changes: &Changes) -> Option<Pending> {
+    fn begin(&mut self, plan: &Plan, changes: &Changes) -> Option<PendingServerChanges> {
         let servers = self.servers.as_mut()?;
         let begun = if !self.is_in_sync || changes.needs_full_write {
             servers.begin_all(plan)
@@ -187,7 +187,7 @@ impl IpvsDataplane {
 
     /// Removes virtual servers and destinations that the rules no longer use. Returns the number of unexpected
     /// differences; `None` if IPVS is not usable.
-    fn finish(&mut self, pending: Option<Pending>) -> Option<usize> {
+    fn finish(&mut self, pending: Option<PendingServerChanges>) -> Option<usize> {
         let (servers, pending) = (self.servers.as_mut()?, pending?);
         match servers.finish(pending) {
             Ok(drift) => {
@@ -205,7 +205,7 @@ impl IpvsDataplane {
 impl Dataplane for IpvsDataplane {
     fn apply(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
         let pending = self.begin(plan, changes);
-        let servers = pending.as_ref().map_or(0, Pending::servers);
+        let servers = pending.as_ref().map_or(0, PendingServerChanges::servers);
         let written = self.rules.apply(plan, changes);
         if written.is_err() {
             // Pending removals are found again.

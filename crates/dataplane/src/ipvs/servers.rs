@@ -58,7 +58,7 @@ pub(super) struct Servers {
 /// Changes that [`Servers::finish`] completes.
 #[derive(Debug, Default)]
 #[must_use = "removals are pending"]
-pub(super) struct Pending {
+pub(super) struct PendingServerChanges {
     /// Servers whose former destinations leave, or which leave themselves.
     changed: BTreeSet<ServerId>,
     /// Addresses of the link that may have no server.
@@ -67,7 +67,7 @@ pub(super) struct Pending {
     drift: usize,
 }
 
-impl Pending {
+impl PendingServerChanges {
     /// Returns the number of changed servers.
     pub(super) fn servers(&self) -> usize {
         self.changed.len()
@@ -118,7 +118,11 @@ impl Servers {
     /// # Errors
     ///
     /// A [`ServersError`] if the kernel refuses.
-    pub(super) fn begin(&mut self, plan: &Plan, services: &[ObjectKey]) -> Result<Pending, ServersError> {
+    pub(super) fn begin(
+        &mut self,
+        plan: &Plan,
+        services: &[ObjectKey],
+    ) -> Result<PendingServerChanges, ServersError> {
         let (changed, before) = self.replan(plan, services);
         for id in &changed {
             if let Some(planned) = self.planned.get(id).cloned() {
@@ -126,9 +130,9 @@ impl Servers {
                 self.put(&planned, found)?;
             }
         }
-        Ok(Pending {
+        Ok(PendingServerChanges {
             changed,
-            ..Pending::default()
+            ..PendingServerChanges::default()
         })
     }
 
@@ -137,7 +141,7 @@ impl Servers {
     /// # Errors
     ///
     /// A [`ServersError`] if the kernel refuses.
-    pub(super) fn begin_all(&mut self, plan: &Plan) -> Result<Pending, ServersError> {
+    pub(super) fn begin_all(&mut self, plan: &Plan) -> Result<PendingServerChanges, ServersError> {
         self.planned.clear();
         self.ids_by_service.clear();
         let services: Vec<ObjectKey> = plan.services().cloned().collect();
@@ -156,7 +160,7 @@ impl Servers {
         self.planned = planned;
         let mut changed: BTreeSet<ServerId> = self.planned.keys().copied().collect();
         changed.extend(found.keys().filter(|id| !self.is_excluded(id)));
-        Ok(Pending {
+        Ok(PendingServerChanges {
             changed,
             addresses: self.addresses.clone(),
             drift: put?,
@@ -169,8 +173,8 @@ impl Servers {
     /// # Errors
     ///
     /// A [`ServersError`] if the kernel refuses.
-    pub(super) fn finish(&mut self, pending: Pending) -> Result<usize, ServersError> {
-        let Pending {
+    pub(super) fn finish(&mut self, pending: PendingServerChanges) -> Result<usize, ServersError> {
+        let PendingServerChanges {
             changed,
             mut addresses,
             mut drift,

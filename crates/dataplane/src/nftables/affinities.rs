@@ -6,18 +6,18 @@ use std::collections::{HashMap, HashSet};
 use netlink::nftables::{Batch, Change, Element, ElementData, Nftables, ReadError};
 use plan::Family;
 
-use super::bytes::Bytes;
+use super::bytes::MapBytes;
 use super::layout::{Map, address_bytes};
 use super::transaction::NO_OWNER;
 
 /// Affinity of a client, with the rest of its timeout.
 pub(super) struct Affinity {
     /// Address of the client.
-    client: Bytes,
+    client: MapBytes,
     /// Key of the Service port.
-    service: Bytes,
+    service: MapBytes,
     /// Number of the endpoint.
-    number: Bytes,
+    number: MapBytes,
     timeout_milliseconds: Option<u64>,
     expiration_milliseconds: Option<u64>,
 }
@@ -29,16 +29,16 @@ impl Affinity {
             return None;
         };
         Some(Self {
-            client: Bytes::from_slice(client)?,
-            service: Bytes::from_slice(service)?,
-            number: Bytes::from_slice(number)?,
+            client: MapBytes::from_slice(client)?,
+            service: MapBytes::from_slice(service)?,
+            number: MapBytes::from_slice(number)?,
             timeout_milliseconds: element.timeout_milliseconds,
             expiration_milliseconds: element.expiration_milliseconds,
         })
     }
 
     /// Returns the key in the map.
-    fn key(&self) -> Bytes {
+    fn key(&self) -> MapBytes {
         self.client.key(&self.service)
     }
 }
@@ -49,12 +49,12 @@ pub(super) fn copies(
     nftables: &mut Nftables,
     table: &str,
     family: Family,
-    moved: &HashMap<Bytes, Bytes>,
+    moved: &HashMap<MapBytes, MapBytes>,
 ) -> Result<Vec<Affinity>, ReadError> {
     let map = Map::Affinity.name(family);
     let found = nftables.elements(table, map, |element| Affinity::read(&element, family))?;
     let found: Vec<Affinity> = found.into_iter().flatten().collect();
-    let present: HashSet<Bytes> = found.iter().map(Affinity::key).collect();
+    let present: HashSet<MapBytes> = found.iter().map(Affinity::key).collect();
     let copies = found.into_iter().filter_map(|affinity| {
         let service = *moved.get(&affinity.service.key(&affinity.number))?;
         Some(Affinity { service, ..affinity })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::object::ObjectKey;
 use plan::{EndpointSet, Family, Plan};
 
-use super::bytes::Bytes;
+use super::bytes::MapBytes;
 use super::delegation::Delegation;
 use super::layout::Map;
 use super::local_redirects::with_local_redirects;
@@ -25,7 +25,7 @@ pub(super) struct AppliedServices {
 
 /// Elements to remove and to add.
 #[derive(Debug, Default)]
-pub(super) struct Difference {
+pub(super) struct ElementDifference {
     /// Elements to remove.
     pub removed: Vec<MapElement>,
     /// Elements to add, after all removals.
@@ -75,11 +75,11 @@ impl AppliedServices {
         delegation: &Delegation,
         codes: &mut VerdictCodes,
     ) -> Box<[Port]> {
-        let mut by_key: HashMap<Bytes, &Port> = HashMap::new();
+        let mut by_key: HashMap<MapBytes, &Port> = HashMap::new();
         for port in self.ports(service) {
             by_key.entry(port.key()).or_insert(port);
         }
-        let former = |key: &Bytes, set: EndpointSet| -> Vec<SocketAddr> {
+        let former = |key: &MapBytes, set: EndpointSet| -> Vec<SocketAddr> {
             let port = by_key.get(key).copied();
             let endpoints = port.into_iter().flat_map(|port| port.endpoints(set));
             endpoints.map(|backend| backend.address).collect()
@@ -93,8 +93,8 @@ impl AppliedServices {
         &mut self,
         service: &ObjectKey,
         ports: Box<[Port]>,
-        own: &mut Difference,
-        common: &mut Difference,
+        own: &mut ElementDifference,
+        common: &mut ElementDifference,
     ) -> Box<[Port]> {
         let former = if ports.is_empty() {
             self.services.remove(service).unwrap_or_default()
@@ -136,7 +136,7 @@ pub(super) fn planned_ports(
     plan: &Plan,
     service: &ObjectKey,
     delegation: &Delegation,
-    former: impl Fn(&Bytes, EndpointSet) -> Vec<SocketAddr>,
+    former: impl Fn(&MapBytes, EndpointSet) -> Vec<SocketAddr>,
     codes: &mut VerdictCodes,
 ) -> Box<[Port]> {
     let local_redirects = delegation.local_redirects();

@@ -3,7 +3,7 @@
 use netlink::nftables::{BaseChain, Chain, ChainKind, FibAddress, Hook, Rejection, Rule, Table, Verdict};
 use plan::{Family, NodePortAddresses, Plan, PodDetection, Settings};
 
-use super::bytes::Bytes;
+use super::bytes::MapBytes;
 use super::layout::{FAMILIES, MASQUERADED, Map, VERDICTS};
 use super::map_element::{MapElement, MapId, MapValue};
 use super::rule_builder::{MASQUERADE_BITS, RuleBuilder};
@@ -95,7 +95,7 @@ pub(super) fn masqueraded() -> Vec<MapElement> {
     (0..=MASQUERADE_BITS)
         .map(|bits| MapElement {
             map_value: MapValue::Verdict(verdict(bits)),
-            ..MapElement::key(MapId::Masqueraded, Bytes::new().mark(bits))
+            ..MapElement::key(MapId::Masqueraded, MapBytes::new().mark(bits))
         })
         .collect()
 }

@@ -8,12 +8,12 @@ const BYTES_MAX: usize = 44;
 
 /// A key or value of a map, stored inline.
 #[derive(Clone, Copy)]
-pub(super) struct Bytes {
+pub(super) struct MapBytes {
     bytes: [u8; BYTES_MAX],
     length: u8,
 }
 
-impl Bytes {
+impl MapBytes {
     /// Creates an empty key.
     pub(super) const fn new() -> Self {
         Self {
@@ -73,33 +73,33 @@ impl Bytes {
     }
 }
 
-impl PartialEq for Bytes {
+impl PartialEq for MapBytes {
     fn eq(&self, other: &Self) -> bool {
         self.as_slice() == other.as_slice()
     }
 }
 
-impl Eq for Bytes {}
+impl Eq for MapBytes {}
 
-impl PartialOrd for Bytes {
+impl PartialOrd for MapBytes {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Bytes {
+impl Ord for MapBytes {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.as_slice().cmp(other.as_slice())
     }
 }
 
-impl Hash for Bytes {
+impl Hash for MapBytes {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_slice().hash(state);
     }
 }
 
-impl std::fmt::Debug for Bytes {
+impl std::fmt::Debug for MapBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.as_slice().fmt(f)
     }

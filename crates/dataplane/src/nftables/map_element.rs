@@ -6,7 +6,7 @@ use std::sync::Arc;
 use netlink::nftables::{Element, ElementData, Verdict};
 use plan::Family;
 
-use super::bytes::Bytes;
+use super::bytes::MapBytes;
 use super::layout::{FAMILIES, MASQUERADED, Map, VERDICTS};
 
 /// Identifier of a map or set in the table.
@@ -55,7 +55,7 @@ pub(super) enum MapValue {
     /// No value: an element of a set.
     None,
     /// Concatenated fields.
-    Value(Bytes),
+    Value(MapBytes),
     /// A verdict.
     Verdict(Verdict<String>),
 }
@@ -66,9 +66,9 @@ pub(super) struct MapElement {
     /// Map or set of the element.
     pub map_id: MapId,
     /// Key, or first key of a range.
-    pub key: Bytes,
+    pub key: MapBytes,
     /// Last key of a range of concatenated fields.
-    pub key_end: Option<Box<Bytes>>,
+    pub key_end: Option<Box<MapBytes>>,
     /// True if the element ends a range of single-field keys.
     pub is_interval_end: bool,
     /// Value of the element.
@@ -79,7 +79,7 @@ pub(super) struct MapElement {
 
 impl MapElement {
     /// Creates an element of a set.
-    pub(super) fn key(map_id: MapId, key: Bytes) -> Self {
+    pub(super) fn key(map_id: MapId, key: MapBytes) -> Self {
         Self {
             map_id,
             key,
@@ -91,7 +91,7 @@ impl MapElement {
     }
 
     /// Creates an element of a data map.
-    pub(super) fn pair(map_id: MapId, key: Bytes, value: Bytes) -> Self {
+    pub(super) fn pair(map_id: MapId, key: MapBytes, value: MapBytes) -> Self {
         Self {
             map_value: MapValue::Value(value),
             ..Self::key(map_id, key)

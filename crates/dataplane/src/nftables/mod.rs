@@ -54,7 +54,7 @@ use plan::{Changes, Plan, PortKey, Scheduler};
 use crate::{Applied, Counts, Dataplane, DataplaneError, SkippedService};
 
 use applied::AppliedServices;
-use bytes::Bytes;
+use bytes::MapBytes;
 use delegation::Delegation;
 use layout::FAMILIES;
 use ledger::Ledger;
@@ -297,7 +297,7 @@ impl NftablesDataplane {
             if departed_endpoints.is_empty() {
                 continue;
             }
-            let is_stale = |member: &Bytes| departed_endpoints.contains(member);
+            let is_stale = |member: &MapBytes| departed_endpoints.contains(member);
             let stale = snapshot::stale_affinities(&mut self.nftables, &self.table, family, is_stale);
             let result = stale.map_err(DataplaneError::from).and_then(|stale| {
                 let mut batch = Batch::new(&self.table, None);

@@ -11,7 +11,7 @@ use plan::{
     Target,
 };
 
-use super::bytes::Bytes;
+use super::bytes::MapBytes;
 use super::delegation::virtual_set;
 use super::indexed_endpoints::IndexedEndpoints;
 use super::layout::Map;
@@ -70,11 +70,11 @@ impl SharedElement {
         match self {
             Self::ClusterIp(ip) => {
                 let map_id = MapId::Map(Map::ClusterIps, Family::of(ip));
-                MapElement::key(map_id, Bytes::new().address(ip))
+                MapElement::key(map_id, MapBytes::new().address(ip))
             }
             Self::LocalEndpoint(ip) => {
                 let map_id = MapId::Map(Map::Hairpin, Family::of(ip));
-                MapElement::key(map_id, Bytes::new().address(ip).address(ip))
+                MapElement::key(map_id, MapBytes::new().address(ip).address(ip))
             }
         }
     }
@@ -87,7 +87,7 @@ impl Port {
     pub(super) fn new(
         plan: &ServicePortPlan,
         settings: Option<&Settings>,
-        former: impl Fn(&Bytes, EndpointSet) -> Vec<SocketAddr>,
+        former: impl Fn(&MapBytes, EndpointSet) -> Vec<SocketAddr>,
         mut code: impl FnMut(VerdictChain) -> u32,
     ) -> Self {
         let family = plan.key.family;
@@ -152,7 +152,7 @@ impl Port {
     }
 
     /// Returns the key of the endpoints.
-    pub(super) fn key(&self) -> Bytes {
+    pub(super) fn key(&self) -> MapBytes {
         service_key(self.first, self.protocol, self.is_range)
     }
 
@@ -223,7 +223,7 @@ impl Port {
                     .iter()
                     .filter(|frontend| frontend.code_map() == map)
                 {
-                    let code = Bytes::new().mark(frontend.code);
+                    let code = MapBytes::new().mark(frontend.code);
                     let element = MapElement {
                         key_end: frontend.range_end(self.protocol).map(Box::new),
                         ..MapElement::pair(map_id, frontend.key(self.protocol), code)
@@ -239,7 +239,7 @@ impl Port {
                 };
                 let own = self.frontends.iter();
                 for frontend in own.filter(|frontend| frontend.key_lookup == key_lookup) {
-                    let service = Bytes::new().mark(0).key(&self.key());
+                    let service = MapBytes::new().mark(0).key(&self.key());
                     elements.push(MapElement {
                         key_end: frontend.range_end(self.protocol).map(Box::new),
                         ..MapElement::pair(map_id, frontend.key(self.protocol), service)
@@ -298,7 +298,7 @@ impl Port {
         if self.is_sticky {
             let key = self.key();
             for (index, backend) in self.by_index(set).iter().enumerate() {
-                let number = Bytes::new().mark(number(backend));
+                let number = MapBytes::new().mark(number(backend));
                 elements.push(MapElement::pair(map_id, key.mark(index as u32), number));
             }
         }
@@ -363,19 +363,19 @@ impl AppliedFrontend {
     }
 
     /// Returns the key, or the first key of a range.
-    fn key(&self, protocol: u8) -> Bytes {
+    fn key(&self, protocol: u8) -> MapBytes {
         self.key_of(protocol, self.port)
     }
 
     /// Returns the last key of a port range.
-    fn range_end(&self, protocol: u8) -> Option<Bytes> {
+    fn range_end(&self, protocol: u8) -> Option<MapBytes> {
         (self.key_lookup == KeyLookup::Range).then(|| self.key_of(protocol, self.last_port))
     }
 
-    fn key_of(&self, protocol: u8, port: u16) -> Bytes {
+    fn key_of(&self, protocol: u8, port: u16) -> MapBytes {
         let key = match self.address {
-            Some(address) => Bytes::new().address(address),
-            None => Bytes::new(),
+            Some(address) => MapBytes::new().address(address),
+            None => MapBytes::new(),
         };
         match self.key_lookup {
             KeyLookup::Ping => key,
@@ -399,14 +399,14 @@ fn number(backend: &Backend) -> u32 {
 }
 
 /// Encodes an endpoint as a map value.
-fn endpoint(backend: &Backend) -> Bytes {
+fn endpoint(backend: &Backend) -> MapBytes {
     let address = backend.address;
-    Bytes::new().address(address.ip()).port(address.port())
+    MapBytes::new().address(address.ip()).port(address.port())
 }
 
-fn service_key((address, port): (IpAddr, u16), protocol: u8, is_range: bool) -> Bytes {
+fn service_key((address, port): (IpAddr, u16), protocol: u8, is_range: bool) -> MapBytes {
     let protocol = if is_range { protocol | RANGE_BIT } else { protocol };
-    Bytes::new().address(address).protocol(protocol).port(port)
+    MapBytes::new().address(address).protocol(protocol).port(port)
 }
 
 /// Returns address and port of the key. Of a range that is its first port.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use plan::{Family, Settings};
 
-use super::bytes::Bytes;
+use super::bytes::MapBytes;
 use super::layout::{FAMILIES, Map};
 use super::map_element::{MapElement, MapId};
 
@@ -30,7 +30,7 @@ pub(super) fn elements(settings: &Settings) -> Vec<MapElement> {
         elements.extend(
             addresses
                 .into_iter()
-                .map(|ip| MapElement::key(map_id, Bytes::new().address(ip))),
+                .map(|ip| MapElement::key(map_id, MapBytes::new().address(ip))),
         );
     }
     elements
@@ -44,11 +44,11 @@ fn append_ranges(map_id: MapId, family: Family, ranges: &[IpNet], elements: &mut
         .filter(|range| Family::of(range.addr()) == family)
         .collect();
     for range in IpNet::aggregate(&own) {
-        elements.push(MapElement::key(map_id, Bytes::new().address(range.network())));
+        elements.push(MapElement::key(map_id, MapBytes::new().address(range.network())));
         if let Some(end) = next(range.broadcast()) {
             elements.push(MapElement {
                 is_interval_end: true,
-                ..MapElement::key(map_id, Bytes::new().address(end))
+                ..MapElement::key(map_id, MapBytes::new().address(end))
             });
         }
     }

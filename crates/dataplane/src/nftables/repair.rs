@@ -16,7 +16,7 @@ use super::map_element::{MapElement, MapId};
 use super::port::{Port, RANGE_BIT, SharedElement};
 use super::synchronize::Repair;
 use super::transaction::{NO_OWNER, write_chains, write_elements};
-use super::{Bytes, NftablesDataplane, base_ruleset, snapshot};
+use super::{MapBytes, NftablesDataplane, base_ruleset, snapshot};
 
 /// Maximum number of keys of one map that are repaired one by one; a map with more changed keys is read and compared.
 const REPAIRED_KEYS_MAX: usize = 4_096;
@@ -90,7 +90,7 @@ impl NftablesDataplane {
     }
 
     /// Restores an element, or deletes a foreign one. Returns true if that succeeded.
-    fn repair_element(&mut self, plan: &Plan, map_id: MapId, key: Bytes) -> bool {
+    fn repair_element(&mut self, plan: &Plan, map_id: MapId, key: MapBytes) -> bool {
         let desired = self.desired(plan, map_id, &key);
         let gone = MapElement::key(map_id, key);
         let attempts: [&[(Change, &MapElement)]; 2] = match &desired {
@@ -115,7 +115,7 @@ impl NftablesDataplane {
     }
 
     /// Returns the desired element of a key.
-    fn desired(&self, plan: &Plan, map_id: MapId, key: &Bytes) -> Option<MapElement> {
+    fn desired(&self, plan: &Plan, map_id: MapId, key: &MapBytes) -> Option<MapElement> {
         let has_key = |element: &MapElement| element.map_id == map_id && element.key == *key;
         let (map, family) = match map_id {
             MapId::Verdicts => {
@@ -152,7 +152,7 @@ impl NftablesDataplane {
         plan: &Plan,
         map: Map,
         family: Family,
-        key: &Bytes,
+        key: &MapBytes,
     ) -> Option<(api::object::ObjectKey, &[Port])> {
         let (address, rest) = match map {
             Map::NodePorts | Map::ServiceOfNodePort => (None, key.as_slice()),
@@ -207,13 +207,13 @@ fn is_extent_unknown(changes: &[ExternalChange]) -> bool {
 }
 
 /// Returns the changed keys of each map of the table, without duplicates.
-fn keys_by_map(changes: &[ExternalChange]) -> BTreeMap<MapId, BTreeSet<Bytes>> {
-    let mut all: BTreeMap<MapId, BTreeSet<Bytes>> = BTreeMap::new();
+fn keys_by_map(changes: &[ExternalChange]) -> BTreeMap<MapId, BTreeSet<MapBytes>> {
+    let mut all: BTreeMap<MapId, BTreeSet<MapBytes>> = BTreeMap::new();
     for change in changes {
         if let ExternalChange::Elements { set, keys } = change
             && let Some(map_id) = MapId::from_name(set).filter(|map_id| !map_id.is_dynamic())
         {
-            let keys = keys.iter().filter_map(|key| Bytes::from_slice(key));
+            let keys = keys.iter().filter_map(|key| MapBytes::from_slice(key));
             all.entry(map_id).or_default().extend(keys);
         }
     }

@@ -8,7 +8,7 @@ use netlink::nftables::{Chain, Element, ElementData, Nftables, ReadError, Rule};
 use plan::{EndpointSet, Family};
 
 use super::base_ruleset;
-use super::bytes::Bytes;
+use super::bytes::MapBytes;
 use super::layout::{self, FAMILIES, Map, VERDICTS, address_bytes};
 use super::map_element::{MapElement, MapId, MapValue};
 use super::verdict_codes::VerdictCodes;
@@ -77,12 +77,12 @@ pub(super) fn read_codes(
 
 /// Endpoints of all Service ports by index, as an earlier process left them.
 #[derive(Debug, Default)]
-pub(super) struct FormerEndpoints(HashMap<(Bytes, bool), Vec<SocketAddr>>);
+pub(super) struct FormerEndpoints(HashMap<(MapBytes, bool), Vec<SocketAddr>>);
 
 impl FormerEndpoints {
     /// Reads the endpoints of both families.
     pub(super) fn read(nftables: &mut Nftables, table: &str) -> Result<Self, ReadError> {
-        let mut found: HashMap<(Bytes, bool), Vec<(u32, SocketAddr)>> = HashMap::new();
+        let mut found: HashMap<(MapBytes, bool), Vec<(u32, SocketAddr)>> = HashMap::new();
         for family in FAMILIES {
             for (map, is_local) in [(Map::ClusterEndpoints, false), (Map::LocalEndpoints, true)] {
                 let elements = nftables.elements(table, map.name(family), |element| {
@@ -106,13 +106,13 @@ impl FormerEndpoints {
     }
 
     /// Returns the endpoints of one Service port.
-    pub(super) fn endpoints(&self, key: &Bytes, set: EndpointSet) -> Vec<SocketAddr> {
+    pub(super) fn endpoints(&self, key: &MapBytes, set: EndpointSet) -> Vec<SocketAddr> {
         let found = self.0.get(&(*key, set == EndpointSet::Local));
         found.cloned().unwrap_or_default()
     }
 }
 
-fn parse_indexed_endpoint(family: Family, element: Element<'_>) -> Option<(Bytes, u32, SocketAddr)> {
+fn parse_indexed_endpoint(family: Family, element: Element<'_>) -> Option<(MapBytes, u32, SocketAddr)> {
     let (key, index) = element.key.split_last_chunk::<4>()?;
     let ElementData::Value(value) = element.data? else {
         return None;
@@ -124,7 +124,7 @@ fn parse_indexed_endpoint(family: Family, element: Element<'_>) -> Option<(Bytes
         Family::V6 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(ip).ok()?)),
     };
     Some((
-        Bytes::from_slice(key)?,
+        MapBytes::from_slice(key)?,
         u32::from_ne_bytes(*index),
         SocketAddr::new(ip, port),
     ))
@@ -201,10 +201,10 @@ impl KernelElements {
             let (flag, keys) = found.identity.split_first()?;
             // An element without a key is the catch-all element.
             let (key, key_end) = keys.split_at_checked(key_bytes.min(keys.len()))?;
-            let key_end = (!key_end.is_empty()).then(|| Bytes::from_slice(key_end));
+            let key_end = (!key_end.is_empty()).then(|| MapBytes::from_slice(key_end));
             Some(MapElement {
                 map_id,
-                key: Bytes::from_slice(key)?,
+                key: MapBytes::from_slice(key)?,
                 key_end: key_end.flatten().map(Box::new),
                 is_interval_end: *flag != 0,
                 map_value: MapValue::None,
@@ -255,16 +255,16 @@ pub(super) fn stale_affinities(
     nftables: &mut Nftables,
     table: &str,
     family: Family,
-    is_stale: impl Fn(&Bytes) -> bool,
+    is_stale: impl Fn(&MapBytes) -> bool,
 ) -> Result<Vec<MapElement>, ReadError> {
     let map_id = MapId::Map(Map::Affinity, family);
     let elements = nftables.elements(table, map_id.name(), |element| {
-        let service = Bytes::from_slice(element.key.get(address_bytes(family)..)?)?;
+        let service = MapBytes::from_slice(element.key.get(address_bytes(family)..)?)?;
         let Some(ElementData::Value(number)) = element.data else {
             return None;
         };
-        let member = service.key(&Bytes::from_slice(number)?);
-        let key = Bytes::from_slice(element.key)?;
+        let member = service.key(&MapBytes::from_slice(number)?);
+        let key = MapBytes::from_slice(element.key)?;
         is_stale(&member).then(|| MapElement::key(map_id, key))
     })?;
     Ok(elements.into_iter().flatten().collect())

@@ -10,8 +10,8 @@ use plan::{Family, Plan};
 
 use crate::{Applied, DataplaneError, SkippedService};
 
-use super::applied::{AppliedServices, Difference, comment, planned_ports};
-use super::bytes::Bytes;
+use super::applied::{AppliedServices, ElementDifference, comment, planned_ports};
+use super::bytes::MapBytes;
 use super::layout::{self, FAMILIES, Map};
 use super::map_element::{MapElement, MapId};
 use super::port::{Port, SharedElement};
@@ -31,7 +31,7 @@ pub(super) struct Repair {
     /// Names of those chains that exist and are flushed first.
     pub(super) flushed: Vec<String>,
     /// Changed elements, by the owner number of their Service.
-    differences: BTreeMap<u32, Difference>,
+    differences: BTreeMap<u32, ElementDifference>,
     /// Chains that nothing jumps to.
     pub(super) stale_chains: Vec<String>,
     affinities: Vec<MapElement>,
@@ -159,7 +159,7 @@ impl NftablesDataplane {
             Some(FormerEndpoints::read(&mut self.nftables, &self.table)?)
         };
         let mut applied = AppliedServices::default();
-        let (mut own, mut common) = (Difference::default(), Difference::default());
+        let (mut own, mut common) = (ElementDifference::default(), ElementDifference::default());
         let mut services = Vec::new();
         for service in plan.services() {
             if skipped.iter().any(|skipped| skipped.service == *service) {
@@ -262,7 +262,7 @@ impl NftablesDataplane {
         family: Family,
         services: &[ObjectKey],
         repair: &mut Repair,
-    ) -> Result<HashSet<Bytes>, DataplaneError> {
+    ) -> Result<HashSet<MapBytes>, DataplaneError> {
         let mut members = HashSet::new();
         for map in Map::OF_PORTS {
             self.compare_elements(MapId::Map(map, family), repair, |applied, each| {
@@ -300,10 +300,10 @@ impl NftablesDataplane {
         }
         for is_last in [false, true] {
             let mut found = KernelElements::read(&mut self.nftables, &self.table, map_id)?;
-            let mut changes: Vec<(u32, Difference)> = Vec::new();
+            let mut changes: Vec<(u32, ElementDifference)> = Vec::new();
             let mut is_missing = false;
             desired(&self.applied, &mut |element, owner| {
-                let mut difference = Difference::default();
+                let mut difference = ElementDifference::default();
                 found.compare(element, &mut difference.removed, &mut difference.added);
                 is_missing |= difference.removed.len() < difference.added.len();
                 if !difference.added.is_empty() {
@@ -375,7 +375,7 @@ impl Repair {
     }
 
     /// Adds changed elements, and found elements that are not desired.
-    fn add_changes(&mut self, changes: Vec<(u32, Difference)>, found: KernelElements) {
+    fn add_changes(&mut self, changes: Vec<(u32, ElementDifference)>, found: KernelElements) {
         for (owner, change) in changes {
             self.count += change.added.len();
             let difference = self.differences.entry(owner).or_default();

@@ -6,8 +6,8 @@ use api::object::ObjectKey;
 use netlink::nftables::{Batch, Chain, Change, CommitError, Refusal, Rule};
 use plan::{Family, Plan};
 
-use super::applied::{AppliedServices, Difference, comment};
-use super::bytes::Bytes;
+use super::applied::{AppliedServices, ElementDifference, comment};
+use super::bytes::MapBytes;
 use super::delegation::Delegation;
 use super::layout::Map;
 use super::map_element::{MapElement, MapId};
@@ -23,8 +23,8 @@ pub(super) const NO_OWNER: u32 = u32::MAX;
 pub(super) struct Transaction {
     /// Changed Services with their former ports. The index is the owner number of their messages.
     services: Vec<(ObjectKey, Box<[Port]>)>,
-    differences: Vec<Difference>,
-    common: Difference,
+    differences: Vec<ElementDifference>,
+    common: ElementDifference,
     /// Verdict codes that the kernel lacks.
     codes: Vec<u32>,
 }
@@ -46,7 +46,7 @@ impl Transaction {
                 continue;
             }
             used.extend(ports.iter().flat_map(Port::codes));
-            let mut own = Difference::default();
+            let mut own = ElementDifference::default();
             let former = applied.replace(service, ports, &mut own, &mut transaction.common);
             transaction.services.push((service.clone(), former));
             transaction.differences.push(own);
@@ -81,7 +81,7 @@ impl Transaction {
     }
 
     /// Returns the member keys of a family that this transaction removes, and to which clients may have affinity.
-    pub(super) fn departed_endpoints(&self, applied: &AppliedServices, family: Family) -> HashSet<Bytes> {
+    pub(super) fn departed_endpoints(&self, applied: &AppliedServices, family: Family) -> HashSet<MapBytes> {
         let members = |map_id: MapId| matches!(map_id, MapId::Map(Map::ClusterMembers | Map::LocalMembers, of) if of == family);
         let mut departed_endpoints = HashSet::new();
         for ((service, _), own) in self.services.iter().zip(&self.differences) {
@@ -110,7 +110,11 @@ impl Transaction {
 
     /// Returns the endpoints of a family to which clients may have affinity, and whose Service port gets another key.
     /// The map has the new key of the Service port by the former member key.
-    pub(super) fn moved_members(&self, applied: &AppliedServices, family: Family) -> HashMap<Bytes, Bytes> {
+    pub(super) fn moved_members(
+        &self,
+        applied: &AppliedServices,
+        family: Family,
+    ) -> HashMap<MapBytes, MapBytes> {
         let has_affinities = |port: &&Port| port.is_sticky() && port.family() == family;
         let mut moved = HashMap::new();
         for (service, former) in &self.services {
@@ -140,7 +144,7 @@ impl Transaction {
 
     /// Restores the applied state from before this transaction.
     pub(super) fn roll_back(self, applied: &mut AppliedServices) {
-        let (mut own, mut common) = (Difference::default(), Difference::default());
+        let (mut own, mut common) = (ElementDifference::default(), ElementDifference::default());
         for (service, former) in self.services.into_iter().rev() {
             applied.replace(&service, former, &mut own, &mut common);
         }
@@ -189,7 +193,7 @@ pub(super) fn write_elements(batch: &mut Batch, change: Change, elements: &[MapE
     }
 }
 
-fn elements_of(difference: &Difference, change: Change) -> &[MapElement] {
+fn elements_of(difference: &ElementDifference, change: Change) -> &[MapElement] {
     match change {
         Change::Delete => &difference.removed,
         Change::Add => &difference.added,

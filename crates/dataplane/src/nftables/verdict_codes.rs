@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use netlink::nftables::{Chain, Rule, Verdict};
 use plan::PodDetection;
 
-use super::bytes::Bytes;
+use super::bytes::MapBytes;
 use super::map_element::{MapElement, MapId, MapValue};
 use super::rule_builder::MASQUERADE_BITS;
 use super::verdict_chain::VerdictChain;
@@ -77,7 +77,7 @@ impl VerdictCodes {
         let map_id = MapId::Verdicts;
         Some(MapElement {
             map_value: MapValue::Verdict(verdict_chain.verdict()),
-            ..MapElement::key(map_id, Bytes::new().mark(code))
+            ..MapElement::key(map_id, MapBytes::new().mark(code))
         })
     }
 

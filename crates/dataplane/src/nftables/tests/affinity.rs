@@ -120,7 +120,7 @@ fn changed_numbers_of_many_ports_take_linear_time() {
     assert!(first.moved_members(&applied, Family::V4).is_empty());
     let moved = second.moved_members(&applied, Family::V4);
     assert_eq!(moved.len(), usize::from(PORTS));
-    let number = |key: &Bytes| u16::from_be_bytes([key.as_slice()[8], key.as_slice()[9]]);
+    let number = |key: &MapBytes| u16::from_be_bytes([key.as_slice()[8], key.as_slice()[9]]);
     assert!(
         moved
             .iter()

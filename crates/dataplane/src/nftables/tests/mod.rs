@@ -658,7 +658,7 @@ fn numbered(numbers: &[(u8, u8)]) -> Vec<MapElement> {
         .iter()
         .map(|(key, value)| {
             let map_id = map_element::MapId::Map(Map::Services, Family::V4);
-            let bytes = |number: &u8| bytes::Bytes::new().mark(u32::from(*number));
+            let bytes = |number: &u8| bytes::MapBytes::new().mark(u32::from(*number));
             MapElement::pair(map_id, bytes(key), bytes(value))
         })
         .collect();

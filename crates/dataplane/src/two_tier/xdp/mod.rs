@@ -83,7 +83,7 @@ struct Objects {
     maps: Maps,
     /// The attached program, with the interface and the constants that it has.
     attached: Option<(XdpAttachment, LinkIndex, Parameters)>,
-    contents: Contents,
+    contents: MapContents,
 }
 
 /// Maps of the program.
@@ -97,7 +97,7 @@ struct Maps {
 
 /// Contents of the maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Contents {
+struct MapContents {
     /// Positions of Service ports in the map of slots, by the number of their slots.
     places: BTreeMap<u32, u32>,
     /// First slot by frontend.
@@ -213,7 +213,7 @@ impl Xdp {
             Some(objects) => objects,
             none => none.insert(Objects::create()?),
         };
-        let contents = Contents::new(state, &objects.contents.places, nodes);
+        let contents = MapContents::new(state, &objects.contents.places, nodes);
         objects.write(contents)?;
         objects.attach(index, parameters)?;
         Ok(count)
@@ -230,13 +230,13 @@ impl Objects {
                 forwarded: Map::create(FORWARDED_SHAPE)?,
             },
             attached: None,
-            contents: Contents::default(),
+            contents: MapContents::default(),
         })
     }
 
     /// Writes the differences. Frontends lead to slots and these to nodes, so removed frontends come first and added
     /// ones last.
-    fn write(&mut self, contents: Contents) -> Result<(), BpfError> {
+    fn write(&mut self, contents: MapContents) -> Result<(), BpfError> {
         let before = std::mem::take(&mut self.contents);
         let removed = before.frontends.iter();
         let removed = removed.filter(|(key, first)| contents.frontends.get(*key) != Some(*first));
@@ -284,7 +284,7 @@ impl Objects {
     }
 }
 
-impl Contents {
+impl MapContents {
     /// Returns the contents for a state. Service ports keep their `places`.
     fn new(state: &State, places: &BTreeMap<u32, u32>, nodes: BTreeMap<u32, [u8; NODE_BYTES]>) -> Self {
         let forwarded = &state.frontends[HashInput::Connection as usize];

@@ -40,13 +40,13 @@ fn state(frontends: &[(u16, u32)]) -> State {
     state
 }
 
-fn contents(state: &State, before: &Contents) -> Contents {
-    Contents::new(state, &before.places, BTreeMap::new())
+fn contents(state: &State, before: &MapContents) -> MapContents {
+    MapContents::new(state, &before.places, BTreeMap::new())
 }
 
 #[test]
 fn service_port_keeps_its_place() {
-    let before = contents(&state(&[(80, 4), (81, 9)]), &Contents::default());
+    let before = contents(&state(&[(80, 4), (81, 9)]), &MapContents::default());
     assert_eq!(before.places, BTreeMap::from([(4, 0), (9, 1)]));
     let after = contents(&state(&[(79, 12), (81, 9)]), &before);
     assert_eq!(after.places, BTreeMap::from([(9, 1), (12, 0)]));
@@ -60,7 +60,7 @@ fn service_port_keeps_its_place() {
 fn packet_of_a_slot_that_this_node_served_is_left_to_the_rules() {
     let mut state = state(&[(80, 4)]);
     state.kept = BTreeSet::from([(4, 7)]);
-    let contents = contents(&state, &Contents::default());
+    let contents = contents(&state, &MapContents::default());
     assert_eq!(contents.frontends.len(), 1);
     assert!(contents.slots.is_empty());
 }
@@ -86,7 +86,7 @@ fn slots_that_this_node_served_are_kept() {
 fn frontend_with_slots_by_client_is_left_to_the_rules() {
     let mut state = state(&[]);
     state.frontends[HashInput::Client as usize].insert(key(80), 4);
-    assert_eq!(contents(&state, &Contents::default()), Contents::default());
+    assert_eq!(contents(&state, &MapContents::default()), MapContents::default());
 }
 
 #[test]
