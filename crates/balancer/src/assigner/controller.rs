@@ -38,7 +38,7 @@ const USAGE_DELAY: Duration = Duration::from_secs(1);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Result of a write.
-enum Written {
+enum WriteResult {
     /// The Service after an update; `None` if it is deleted.
     Service(Result<Option<Box<Service>>, ClientError>),
     /// The status of a pool.
@@ -144,7 +144,7 @@ struct Controller {
     state: AssignerState,
     queue: Queue<WorkItem>,
     /// Writes in flight. Each returns its result, and the bytes of the large objects that it has rewritten.
-    tasks: JoinSet<(Written, usize)>,
+    tasks: JoinSet<(WriteResult, usize)>,
     in_flight: HashMap<Id, InFlight>,
     writer: StatusWriter,
     concurrent_writes: usize,
@@ -380,7 +380,7 @@ impl Controller {
         let writer = self.writer.clone();
         let task = self.tasks.spawn(rewrites::measured(async move {
             let outcome = writer.write_update(service, update).await;
-            Written::Service(outcome.map(|service| service.map(Box::new)))
+            WriteResult::Service(outcome.map(|service| service.map(Box::new)))
         }));
         let in_flight = InFlight {
             item: WorkItem::Service(key.clone()),
@@ -398,7 +398,7 @@ impl Controller {
         };
         let writer = self.writer.clone();
         let task = self.tasks.spawn(rewrites::measured(async move {
-            Written::Pool(writer.write_pool(&update).await)
+            WriteResult::Pool(writer.write_pool(&update).await)
         }));
         let in_flight = InFlight {
             item: WorkItem::Pool(name.to_owned()),
@@ -409,7 +409,7 @@ impl Controller {
         true
     }
 
-    fn finish(&mut self, outcome: Result<(Id, (Written, usize)), JoinError>) {
+    fn finish(&mut self, outcome: Result<(Id, (WriteResult, usize)), JoinError>) {
         let (id, outcome) = match outcome {
             Ok((id, written)) => (id, Ok(written)),
             Err(error) => (error.id(), Err(error)),
@@ -423,7 +423,7 @@ impl Controller {
             written
         });
         let failure: Option<String> = match outcome {
-            Ok(Written::Service(Ok(written))) => {
+            Ok(WriteResult::Service(Ok(written))) => {
                 self.metrics.synced();
                 if in_flight.updates_hosts {
                     self.metrics.host_updated(now().duration_since(in_flight.since));
@@ -439,8 +439,8 @@ impl Controller {
                 self.enqueue(more);
                 None
             }
-            Ok(Written::Pool(Ok(()))) => None,
-            Ok(Written::Service(Err(error)) | Written::Pool(Err(error))) => Some(error.to_string()),
+            Ok(WriteResult::Pool(Ok(()))) => None,
+            Ok(WriteResult::Service(Err(error)) | WriteResult::Pool(Err(error))) => Some(error.to_string()),
             Err(error) => Some(error.to_string()),
         };
         match failure {
