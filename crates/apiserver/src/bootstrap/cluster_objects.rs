@@ -20,7 +20,7 @@ use crate::bootstrap::api_servers::{self, ApiServers};
 use crate::failure::Failure;
 use crate::registry::event;
 use crate::registry::namespace::DEFAULT_NAMESPACES;
-use crate::registry::service::repair::Regarding;
+use crate::registry::service::repair::RegardingObject;
 use crate::registry::service::{
     DEFAULT_SERVICE_CIDR, default_service_cidr, kubernetes_endpoint_slice, kubernetes_endpoints,
     kubernetes_service,
@@ -199,7 +199,7 @@ impl ClusterObjects {
             ?configured,
             "default ServiceCIDR differs from --service-cluster-ip-range"
         );
-        let regarding = Regarding {
+        let regarding = RegardingObject {
             kind: "ServiceCIDR",
             api_version: "networking.k8s.io/v1",
             namespace: String::new(),

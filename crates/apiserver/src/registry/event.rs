@@ -4,7 +4,7 @@ use api::kind;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::registry::service::repair::Regarding;
+use crate::registry::service::repair::RegardingObject;
 use crate::request::route::Target;
 use crate::verbs::resource::{Resources, WriteContext, retry_on_conflict};
 
@@ -13,7 +13,7 @@ use crate::verbs::resource::{Resources, WriteContext, retry_on_conflict};
 pub(crate) async fn warn(
     resources: &Resources,
     component: &str,
-    regarding: &Regarding,
+    regarding: &RegardingObject,
     reason: &str,
     message: &str,
 ) {
@@ -28,7 +28,7 @@ pub(crate) async fn warn(
 async fn write(
     resources: &Resources,
     component: &str,
-    regarding: &Regarding,
+    regarding: &RegardingObject,
     reason: &str,
     message: &str,
 ) -> Result<(), Failure> {

@@ -8,7 +8,8 @@ use store::{Expectation, Revision, Transaction, Write};
 
 use super::delete_rules::{Decision, decide, removed_state};
 use super::{
-    Outcome, Resources, Stored, Strategy, WriteError, encode, encode_at_revision, render, retry_on_conflict,
+    Outcome, Resources, StoredObject, Strategy, WriteError, encode, encode_at_revision, render,
+    retry_on_conflict,
 };
 use crate::failure::Failure;
 use crate::registry::namespace;
@@ -20,7 +21,7 @@ const JOB_WARNING: &str = "child pods are preserved by default when jobs are del
      remove them or set propagationPolicy=Orphan to suppress this warning";
 
 /// The result of a deletion.
-pub(crate) struct Deleted {
+pub(crate) struct DeletionResult {
     /// The object: its last state, or its state with the deletion mark.
     pub(crate) object: Bytes,
     /// True if the object was removed from the store.
@@ -58,7 +59,7 @@ impl Resources {
         &self,
         target: &Target,
         options: &DeleteOptions,
-    ) -> Result<Deleted, Failure> {
+    ) -> Result<DeletionResult, Failure> {
         retry_on_conflict(target, || async move {
             let stored = self
                 .stored(target)
@@ -74,17 +75,17 @@ impl Resources {
     async fn delete_stored(
         &self,
         target: &Target,
-        stored: Stored,
+        stored: StoredObject,
         options: &DeleteOptions,
-    ) -> Result<Deleted, WriteError> {
+    ) -> Result<DeletionResult, WriteError> {
         let uid = text(stored.metadata(), "uid").to_owned();
         match decide(target.kind, &stored.object, options) {
-            Decision::Pending => Ok(Deleted {
+            Decision::Pending => Ok(DeletionResult {
                 object: stored.entry.value,
                 is_gone: false,
                 uid,
             }),
-            Decision::Mark(marked) if options.dry_run => Ok(Deleted {
+            Decision::Mark(marked) if options.dry_run => Ok(DeletionResult {
                 object: render(&marked),
                 is_gone: false,
                 uid,
@@ -97,13 +98,13 @@ impl Resources {
                 };
                 let revision = self.commit(transaction).await?;
                 (Strategy::of(target.kind).after_commit)(&self.services, target.name(), Some(&marked));
-                Ok(Deleted {
+                Ok(DeletionResult {
                     object: encode_at_revision(&value, revision)?,
                     is_gone: false,
                     uid,
                 })
             }
-            Decision::Remove if options.dry_run => Ok(Deleted {
+            Decision::Remove if options.dry_run => Ok(DeletionResult {
                 object: removed_state(target.kind, &stored.object)
                     .map_or(stored.entry.value, |state| render(&state)),
                 is_gone: true,
@@ -113,7 +114,7 @@ impl Resources {
                 let state = removed_state(target.kind, &stored.object);
                 let last = state.as_ref().unwrap_or(&stored.object);
                 let (last, revision) = self.remove_stored(target, &stored, last).await?;
-                Ok(Deleted {
+                Ok(DeletionResult {
                     object: encode_at_revision(&last, revision)?,
                     is_gone: true,
                     uid,
@@ -140,7 +141,7 @@ impl Resources {
     pub(super) async fn remove(
         &self,
         target: &Target,
-        stored: &Stored,
+        stored: &StoredObject,
         last: &Value,
     ) -> Result<Bytes, WriteError> {
         let (value, revision) = self.remove_stored(target, stored, last).await?;
@@ -151,7 +152,7 @@ impl Resources {
     async fn remove_stored(
         &self,
         target: &Target,
-        stored: &Stored,
+        stored: &StoredObject,
         last: &Value,
     ) -> Result<(store::Value, Revision), WriteError> {
         let strategy = Strategy::of(target.kind);
@@ -183,7 +184,11 @@ pub(crate) fn deletion_warnings(target: &Target, options: &DeleteOptions) -> Vec
     vec![JOB_WARNING.to_owned()]
 }
 
-fn check_preconditions(target: &Target, stored: &Stored, options: &DeleteOptions) -> Result<(), Failure> {
+fn check_preconditions(
+    target: &Target,
+    stored: &StoredObject,
+    options: &DeleteOptions,
+) -> Result<(), Failure> {
     let metadata = stored.metadata();
     for (field, expected, found) in [
         ("UID", &options.uid, text(metadata, "uid").to_owned()),

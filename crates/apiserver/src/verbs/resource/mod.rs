@@ -198,19 +198,19 @@ fn check_readable(entry: &Entry) -> Result<(), Failure> {
 }
 
 /// A stored object, decoded.
-pub(crate) struct Stored {
+pub(crate) struct StoredObject {
     pub(crate) entry: Entry,
     pub(crate) object: Value,
 }
 
 impl Resources {
     /// Reads the object of a path at the newest revision.
-    pub(crate) async fn stored(&self, target: &Target) -> Result<Option<Stored>, Failure> {
+    pub(crate) async fn stored(&self, target: &Target) -> Result<Option<StoredObject>, Failure> {
         self.catch_up().await?;
         self.store
             .index()
             .get(&target.key())
-            .map(Stored::read)
+            .map(StoredObject::read)
             .transpose()
     }
 
@@ -261,15 +261,15 @@ impl Resources {
     }
 }
 
-impl Stored {
+impl StoredObject {
     /// Decodes an entry. The server wrote the entry itself, so failures are internal errors.
-    pub(crate) fn read(entry: Entry) -> Result<Stored, Failure> {
+    pub(crate) fn read(entry: Entry) -> Result<StoredObject, Failure> {
         check_readable(&entry)?;
         let object = serde_json::from_slice(&entry.value).map_err(|error| {
             tracing::error!(key = %entry.key, %error, "stored object not valid JSON");
             Failure::internal("a stored object cannot be read")
         })?;
-        Ok(Stored { entry, object })
+        Ok(StoredObject { entry, object })
     }
 
     /// Returns the object's metadata.

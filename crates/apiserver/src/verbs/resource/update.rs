@@ -10,9 +10,9 @@ use serde_json::Value;
 use store::{Expectation, Transaction, Write};
 
 use super::{
-    Outcome, Ownership, Resources, Stored, Strategy, WriteContext, WriteError, add_warnings, decode_body,
-    encode, encode_at_revision, ensure_name, ensure_namespace, metadata_mut, render, retry_on_conflict,
-    scale, set_records, within_limit,
+    Outcome, Ownership, Resources, StoredObject, Strategy, WriteContext, WriteError, add_warnings,
+    decode_body, encode, encode_at_revision, ensure_name, ensure_namespace, metadata_mut, render,
+    retry_on_conflict, scale, set_records, within_limit,
 };
 use crate::failure::Failure;
 use crate::registry::admission::WriteAttempt;
@@ -65,7 +65,7 @@ impl Resources {
     pub(crate) async fn replace(
         &self,
         target: &Target,
-        stored: Stored,
+        stored: StoredObject,
         new: Value,
         mut warnings: Vec<String>,
         context: WriteContext<'_>,
@@ -80,7 +80,7 @@ impl Resources {
     async fn try_replace(
         &self,
         target: &Target,
-        stored: Stored,
+        stored: StoredObject,
         mut new: Value,
         warnings: &mut Vec<String>,
         context: WriteContext<'_>,
@@ -180,7 +180,7 @@ impl Resources {
     async fn finish(
         &self,
         target: &Target,
-        stored: &Stored,
+        stored: &StoredObject,
         new: Value,
         dry_run: bool,
     ) -> Result<Outcome, WriteError> {
@@ -193,7 +193,7 @@ impl Resources {
 }
 
 /// Checks the `resourceVersion` of a new object against the stored one.
-fn check_version(target: &Target, stored: &Stored, new: &Value) -> Result<(), Failure> {
+fn check_version(target: &Target, stored: &StoredObject, new: &Value) -> Result<(), Failure> {
     let (kind, name) = (target.kind, target.name());
     let version = text(child(new, "metadata"), "resourceVersion");
     if version.is_empty() || version == "0" {
@@ -220,7 +220,7 @@ fn check_version(target: &Target, stored: &Stored, new: &Value) -> Result<(), Fa
 
 /// Checks the UID of a request body against the stored object, which may be missing. The UID of a PUT is a precondition;
 /// for a patch it is an immutable field, which validation checks.
-fn check_uid(target: &Target, stored: Option<&Stored>, new: &Value) -> Result<(), Failure> {
+fn check_uid(target: &Target, stored: Option<&StoredObject>, new: &Value) -> Result<(), Failure> {
     let given = text(child(new, "metadata"), "uid");
     let current = stored.map_or("", |stored| text(stored.metadata(), "uid"));
     if given.is_empty() || given == current {

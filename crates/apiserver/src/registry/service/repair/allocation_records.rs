@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use store::{Entry, Index, Revision, StoreError};
 
 use super::super::records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
-use super::{Regarding, SERVICES_PREFIX, ServiceReference};
+use super::{RegardingObject, SERVICES_PREFIX, ServiceReference};
 
 /// Services and records at one revision.
 #[derive(Debug, Default)]
@@ -144,8 +144,8 @@ impl ServiceRecord {
     }
 
     /// Returns this Service as the object of an Event.
-    pub(crate) fn regarding(&self) -> Option<Regarding> {
-        Some(Regarding {
+    pub(crate) fn regarding(&self) -> Option<RegardingObject> {
+        Some(RegardingObject {
             kind: "Service",
             api_version: "v1",
             namespace: self.namespace.clone(),
@@ -218,8 +218,8 @@ impl AddressRecord {
     }
 
     /// Returns this IPAddress as the object of an Event.
-    pub(crate) fn regarding(&self, address: IpAddr) -> Option<Regarding> {
-        Some(Regarding {
+    pub(crate) fn regarding(&self, address: IpAddr) -> Option<RegardingObject> {
+        Some(RegardingObject {
             kind: "IPAddress",
             api_version: "networking.k8s.io/v1",
             namespace: String::new(),

@@ -62,7 +62,7 @@ impl Fault {
 
 /// The object that an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Regarding {
+pub(crate) struct RegardingObject {
     pub(crate) kind: &'static str,
     pub(crate) api_version: &'static str,
     /// "" for cluster-scoped kinds.
@@ -79,7 +79,7 @@ pub(crate) struct Finding {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     /// The object of the Event; `None` if no object is left.
-    pub(crate) regarding: Option<Regarding>,
+    pub(crate) regarding: Option<RegardingObject>,
 }
 
 /// The Service that holds an address or port, at a revision.
