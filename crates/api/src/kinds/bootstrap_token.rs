@@ -145,11 +145,11 @@ pub fn secret(token: &Token, description: &Description) -> Value {
 
 /// Stored Secret of a token.
 #[derive(Clone, Debug)]
-pub struct Stored<'s> {
+pub struct StoredToken<'s> {
     secret: &'s Value,
 }
 
-impl<'s> Stored<'s> {
+impl<'s> StoredToken<'s> {
     /// Reads a Secret; `None` if it is not the Secret of a token.
     pub fn of(secret: &'s Value) -> Option<Self> {
         let name = text(child(secret, "metadata"), "name");

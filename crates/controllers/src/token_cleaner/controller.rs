@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use api::bootstrap_token::Stored;
+use api::bootstrap_token::StoredToken;
 use api::object::ObjectMeta;
 use client::{Event, WallClock};
 use jiff::Timestamp;
@@ -75,7 +75,7 @@ impl Reconciler for TokenCleaner {
 pub(super) fn action_for(secret: &Secret, now: Timestamp) -> Action<ObjectMeta> {
     // Serialization cannot fail: the Secret was deserialized from JSON.
     let value = serde_json::to_value(secret).unwrap_or_default();
-    let Some(token) = Stored::of(&value) else {
+    let Some(token) = StoredToken::of(&value) else {
         return Action::Done;
     };
     if token.is_expired(now) {

@@ -45,7 +45,7 @@ fn written_secret_reads_back() {
     };
     let secret = secret(&token, &description);
     let secret = stored(secret["stringData"].clone());
-    let read = Stored::of(&secret).unwrap();
+    let read = StoredToken::of(&secret).unwrap();
     assert!(read.is_for_authentication());
     assert_eq!(read.groups().unwrap(), [JOINING_GROUP]);
     assert_eq!(read.replaced_node(), description.replaces);
@@ -63,13 +63,13 @@ fn written_secret_reads_back() {
 fn rejects_secrets_that_are_not_bootstrap_tokens() {
     let whole =
         stored(json!({"token-id": "abcdef", "expiration": "soon", "auth-extra-groups": "system:masters"}));
-    let read = Stored::of(&whole).unwrap();
+    let read = StoredToken::of(&whole).unwrap();
     assert!(read.is_expired(jiff::Timestamp::UNIX_EPOCH) && !read.is_for_authentication());
     assert_eq!(read.groups(), None);
-    assert!(Stored::of(&stored(json!({"token-id": "another"}))).is_none());
+    assert!(StoredToken::of(&stored(json!({"token-id": "another"}))).is_none());
     let mut other = whole.clone();
     other["type"] = json!("Opaque");
-    assert!(Stored::of(&other).is_none());
+    assert!(StoredToken::of(&other).is_none());
 }
 
 #[test]

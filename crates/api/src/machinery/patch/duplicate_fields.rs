@@ -13,7 +13,7 @@ use crate::machinery::decode::conform;
 /// The duplicate fields of a patch, and the places of those that are in the object.
 pub(super) struct DuplicateFields {
     of_patch: Vec<DuplicateField>,
-    of_object: Vec<Placed>,
+    of_object: Vec<DuplicateObjectField>,
 }
 
 /// A duplicate field of the value of an operation.
@@ -24,7 +24,7 @@ struct DuplicateField {
 }
 
 /// A duplicate field of the object.
-struct Placed {
+struct DuplicateObjectField {
     pointer: Pointer,
     error: String,
 }
@@ -64,7 +64,7 @@ impl DuplicateFields {
         let fields = self.of_patch.iter().filter(|field| field.operation == at);
         self.of_object.extend(fields.filter_map(|field| {
             let location = format!("{:?}", path.field_path(document)?);
-            Some(Placed {
+            Some(DuplicateObjectField {
                 pointer: path.clone(),
                 error: format!("duplicate field {}{}", location.strip_suffix('"')?, field.rest),
             })

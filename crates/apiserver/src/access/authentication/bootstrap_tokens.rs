@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use api::bootstrap_token::{GROUP, NAMESPACE, Stored, Token, USER_PREFIX};
+use api::bootstrap_token::{GROUP, NAMESPACE, StoredToken, Token, USER_PREFIX};
 use api::certificates::REPLACES_NODE;
 use api::kind;
 use jiff::Timestamp;
@@ -49,7 +49,7 @@ fn identify(store: &dyn Store, token: &Token, now: Timestamp) -> Result<Identity
         .and_then(|entry| serde_json::from_slice(&entry.value).ok())
         .ok_or_else(|| Rejection::Unknown(id()))?;
     let is_terminating = !secret["metadata"]["deletionTimestamp"].is_null();
-    let stored = Stored::of(&secret)
+    let stored = StoredToken::of(&secret)
         .filter(|_| !is_terminating)
         .ok_or_else(|| Rejection::Unknown(id()))?;
     if !are_equal(&stored.get("token-secret"), &token.secret) {
