@@ -81,7 +81,7 @@ pub(crate) struct ReportedPeer {
 
 /// State of the speaker.
 #[derive(Debug, Default)]
-pub(crate) struct Reported {
+pub(crate) struct ReportedSpeaker {
     pub(crate) peers: BTreeMap<String, ReportedPeer>,
     pub(crate) faults: Vec<String>,
     pub(crate) drain: Option<String>,
@@ -90,7 +90,7 @@ pub(crate) struct Reported {
 /// Metrics and status of a speaker.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    reported: Mutex<Reported>,
+    reported: Mutex<ReportedSpeaker>,
 }
 
 /// Report of a speaker.
@@ -141,7 +141,7 @@ pub struct SessionStatus {
 }
 
 impl Metrics {
-    pub(crate) fn set(&self, reported: Reported) {
+    pub(crate) fn set(&self, reported: ReportedSpeaker) {
         *self.reported.lock().unwrap_or_else(PoisonError::into_inner) = reported;
     }
 

@@ -17,7 +17,7 @@ pub(crate) use writer::StatusWriter;
 
 /// State of a node that the objects report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reported {
+pub(crate) struct ReportedNode {
     /// Name of the Node.
     pub(crate) node: String,
     /// UID of the Node, which owns the objects; empty while it is unknown.

@@ -7,7 +7,7 @@ use api::object::{ObjectKey, ObjectMeta, null_as_default};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Reported;
+use super::ReportedNode;
 
 #[cfg(test)]
 mod tests;
@@ -58,7 +58,7 @@ pub(super) enum Change {
 }
 
 /// Returns the changes that make the present objects of this node the desired ones.
-pub(super) fn changes(reported: &Reported, present: &[ServiceBgpStatus]) -> Vec<Change> {
+pub(super) fn changes(reported: &ReportedNode, present: &[ServiceBgpStatus]) -> Vec<Change> {
     let mut by_name: BTreeMap<&str, &ServiceBgpStatus> = present
         .iter()
         .map(|object| (object.metadata.name.as_str(), object))
@@ -90,7 +90,7 @@ pub(super) fn changes(reported: &Reported, present: &[ServiceBgpStatus]) -> Vec<
     changes
 }
 
-fn service_object(reported: &Reported, name: &str, key: &ObjectKey) -> Value {
+fn service_object(reported: &ReportedNode, name: &str, key: &ObjectKey) -> Value {
     json!({
         "apiVersion": API_VERSION, "kind": "ServiceBGPStatus",
         "metadata": {
@@ -106,7 +106,7 @@ fn service_object(reported: &Reported, name: &str, key: &ObjectKey) -> Value {
 }
 
 /// The Node owns the objects, so that they disappear with it.
-fn owners(reported: &Reported) -> Vec<Value> {
+fn owners(reported: &ReportedNode) -> Vec<Value> {
     let is_known = !reported.node_uid.is_empty();
     let owner = is_known.then(
         || json!({"apiVersion": "v1", "kind": "Node", "name": reported.node, "uid": reported.node_uid}),
@@ -154,7 +154,7 @@ pub(super) fn state_name(node: &str) -> String {
 }
 
 /// Returns the ConfigurationState without its status.
-pub(super) fn state_object(reported: &Reported) -> Value {
+pub(super) fn state_object(reported: &ReportedNode) -> Value {
     json!({
         "apiVersion": API_VERSION, "kind": "ConfigurationState",
         "metadata": {
@@ -166,7 +166,11 @@ pub(super) fn state_object(reported: &Reported) -> Value {
 }
 
 /// Returns the patch of the status of a ConfigurationState; `None` if the status is current. `now` is the current time.
-pub(super) fn state_status(reported: &Reported, present: &ConfigurationState, now: &str) -> Option<Value> {
+pub(super) fn state_status(
+    reported: &ReportedNode,
+    present: &ConfigurationState,
+    now: &str,
+) -> Option<Value> {
     let summary: String = reported
         .faults
         .join("\n")

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::Reported;
+use super::ReportedNode;
 use super::objects::{
     Change, ConfigurationState, NODE_LABEL, ServiceBgpStatus, changes, state_name, state_object, state_status,
 };
@@ -24,7 +24,7 @@ const RETRY_PERIOD: Duration = Duration::from_secs(30);
 /// Writer of the status objects of a node.
 #[derive(Debug)]
 pub(crate) struct StatusWriter {
-    reported: watch::Sender<Option<Reported>>,
+    reported: watch::Sender<Option<ReportedNode>>,
     task: JoinHandle<()>,
 }
 
@@ -40,7 +40,7 @@ impl StatusWriter {
     }
 
     /// Replaces the state.
-    pub(crate) fn set(&self, reported: Reported) {
+    pub(crate) fn set(&self, reported: ReportedNode) {
         self.reported.send_if_modified(|present| {
             let is_changed = present.as_ref() != Some(&reported);
             if is_changed {
@@ -57,7 +57,7 @@ impl Drop for StatusWriter {
     }
 }
 
-async fn run(client: Client, collections: String, mut states: watch::Receiver<Option<Reported>>) {
+async fn run(client: Client, collections: String, mut states: watch::Receiver<Option<ReportedNode>>) {
     let mut is_failure_logged = false;
     loop {
         let reported = states.borrow_and_update().clone();
@@ -88,7 +88,7 @@ async fn run(client: Client, collections: String, mut states: watch::Receiver<Op
 }
 
 /// Writes the objects of both kinds. A failure of one kind does not affect the other.
-async fn write(client: &Client, collections: &str, reported: &Reported) -> Result<(), ClientError> {
+async fn write(client: &Client, collections: &str, reported: &ReportedNode) -> Result<(), ClientError> {
     let services = write_services(client, collections, reported).await;
     write_state(client, collections, reported).await?;
     services
@@ -101,7 +101,11 @@ struct ServiceBgpStatusList {
     items: Vec<ServiceBgpStatus>,
 }
 
-async fn write_services(client: &Client, collections: &str, reported: &Reported) -> Result<(), ClientError> {
+async fn write_services(
+    client: &Client,
+    collections: &str,
+    reported: &ReportedNode,
+) -> Result<(), ClientError> {
     let collection = format!("{collections}/servicebgpstatuses");
     let mut list = format!("{collection}?labelSelector=");
     push_escaped(&mut list, &format!("{NODE_LABEL}={}", reported.node));
@@ -132,7 +136,7 @@ async fn write_services(client: &Client, collections: &str, reported: &Reported)
     Ok(())
 }
 
-async fn write_state(client: &Client, collections: &str, reported: &Reported) -> Result<(), ClientError> {
+async fn write_state(client: &Client, collections: &str, reported: &ReportedNode) -> Result<(), ClientError> {
     let collection = format!("{collections}/configurationstates");
     let path = format!("{collection}/{}", state_name(&reported.node));
     let present = match client.get::<ConfigurationState>(&path).await {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Metrics, Reported, ReportedPeer};
+use super::{Metrics, ReportedPeer, ReportedSpeaker};
 
 #[test]
 fn reports_peers_with_faults() {
@@ -14,9 +14,9 @@ fn reports_peers_with_faults() {
         fault: Some("there is no Secret".to_owned()),
         session: Arc::default(),
     };
-    metrics.set(Reported {
+    metrics.set(ReportedSpeaker {
         peers: [("portolan.dev/router".to_owned(), peer)].into(),
-        ..Reported::default()
+        ..ReportedSpeaker::default()
     });
     metrics.set_bfd("portolan.dev/router", true);
     let text = metrics.render();

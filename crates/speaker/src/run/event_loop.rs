@@ -28,7 +28,7 @@ use super::sockets::{self, Key, SocketOptions, Ttl};
 use super::{Settings, SpeakerError};
 use crate::configuration::{Configuration, Group, InvalidObject, Location, Name, Peer};
 use crate::metallb_status::{self, StatusWriter};
-use crate::report::{Metrics, Reported, ReportedPeer, SessionReport};
+use crate::report::{Metrics, ReportedPeer, ReportedSpeaker, SessionReport};
 use crate::routes::{Drain, NodeRoutes};
 
 /// Component of the Events.
@@ -370,7 +370,7 @@ impl Speaker {
 
     /// Updates metrics and status, and records Events about changes.
     fn report(&mut self, routes: &NodeRoutes, drain: Drain, faults: &BTreeMap<Name, String>) {
-        let mut reported = Reported {
+        let mut reported = ReportedSpeaker {
             drain: match drain {
                 Drain::None => None,
                 Drain::Yielding => Some("cordoned; routes have the community GRACEFUL_SHUTDOWN".to_owned()),
@@ -384,7 +384,7 @@ impl Speaker {
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
-            ..Reported::default()
+            ..ReportedSpeaker::default()
         };
         if routes.excess_communities > 0 {
             let fault = format!(
@@ -418,7 +418,7 @@ impl Speaker {
             return;
         };
         let invalid = self.configuration.invalid.iter();
-        writer.set(metallb_status::Reported {
+        writer.set(metallb_status::ReportedNode {
             node: self.settings.node_name.clone(),
             node_uid: self.inputs.cluster.uid_of(&self.settings.node_name),
             services: routes.service_peers.clone(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::object::ObjectKey;
 use serde_json::{Value, json};
 
-use super::super::Reported;
+use super::super::ReportedNode;
 use super::{Change, ConfigurationState, ServiceBgpStatus, changes, state_object, state_status};
 
 /// A Service that is announced to peers.
@@ -14,8 +14,8 @@ fn announced(peers: &[&str]) -> BTreeMap<ObjectKey, BTreeSet<String>> {
     BTreeMap::from([(ObjectKey::new("default", "web"), peers)])
 }
 
-fn reported() -> Reported {
-    Reported {
+fn reported() -> ReportedNode {
+    ReportedNode {
         node: "n1".to_owned(),
         node_uid: "uid".to_owned(),
         services: announced(&["r1", "r2"]),
@@ -74,7 +74,7 @@ fn announced_services_have_one_object() {
 fn nodes_use_different_names() {
     let mut other = reported();
     other.node = "n2".to_owned();
-    let name = |reported: &Reported| match changes(reported, &[]).remove(0) {
+    let name = |reported: &ReportedNode| match changes(reported, &[]).remove(0) {
         Change::Create(object) => object["metadata"]["name"].clone(),
         other => panic!("{other:?}"),
     };
