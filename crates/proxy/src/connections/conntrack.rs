@@ -24,7 +24,7 @@ pub(crate) enum UnansweredRequests {
 
 /// Result of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Deleted {
+pub(crate) struct DeletedEntries {
     /// Deleted entries by IP family.
     pub(crate) counts: [u64; 2],
     /// True if an entry remains for a request.
@@ -38,8 +38,8 @@ pub(crate) fn delete_stale(
     plan: &Plan,
     scope: &CleanupScope,
     requests: UnansweredRequests,
-) -> Result<Deleted, ConntrackError> {
-    let mut deleted = Deleted::default();
+) -> Result<DeletedEntries, ConntrackError> {
+    let mut deleted = DeletedEntries::default();
     let protocols: &[Protocol] = match requests {
         UnansweredRequests::Delete => &[Protocol::Udp],
         UnansweredRequests::Keep if scope.has_all_flows() => &[Protocol::Udp, Protocol::Sctp, Protocol::Tcp],

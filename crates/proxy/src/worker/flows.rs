@@ -8,7 +8,7 @@ use plan::Changes;
 
 use super::{SharedStatus, Worker};
 use crate::connections::conntrack::{
-    Deleted, UnansweredRequests, delete_stale, drained_connections, tcp_connections,
+    DeletedEntries, UnansweredRequests, delete_stale, drained_connections, tcp_connections,
 };
 use crate::connections::resets::{Peers, TableCapacity};
 use crate::connections::stale_flows::{CleanupScope, TrackedFlow};
@@ -144,7 +144,7 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
-    fn record_deleted(&self, deleted: Deleted, began: Instant) {
+    fn record_deleted(&self, deleted: DeletedEntries, began: Instant) {
         self.shared_status.metrics.update(|values| {
             let totals = &mut values.conntrack_reconciler_deleted_entries_total;
             for (total, count) in totals.iter_mut().zip(deleted.counts) {
