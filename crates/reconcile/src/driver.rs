@@ -29,7 +29,7 @@ const BATCH_MAX: usize = 4_096;
 const RECONCILIATIONS_MAX: usize = 64;
 
 /// The result of a job, and the bytes of the large objects that it has rewritten.
-type Finished<O> = (Result<O, ClientError>, usize);
+type FinishedJob<O> = (Result<O, ClientError>, usize);
 
 /// Runs a reconciler until `shutdown` resolves, then waits for the running jobs.
 pub async fn run<R, F>(
@@ -71,7 +71,7 @@ struct Driver<R: Reconciler, J> {
     reconciler: R,
     changes: Receiver<R::Change>,
     queue: Queue<R::Key>,
-    tasks: JoinSet<Finished<R::Output>>,
+    tasks: JoinSet<FinishedJob<R::Output>>,
     /// The key of each task.
     keys: HashMap<Id, R::Key>,
     /// The number of tasks of each tenant that has any.
@@ -159,7 +159,7 @@ where
         }
     }
 
-    fn finish(&mut self, result: Result<(Id, Finished<R::Output>), JoinError>) {
+    fn finish(&mut self, result: Result<(Id, FinishedJob<R::Output>), JoinError>) {
         let id = result.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(key) = self.keys.remove(&id) else {
             return;
