@@ -26,7 +26,7 @@ const ZSTD_FIRST_HEADER: [u8; 6] = [0x28, 0xb5, 0x2f, 0xfd, 0, 0];
 
 /// Reader of the uncompressed archive.
 pub(crate) struct Decompressed<'a> {
-    reader: BufReader<Bounded<'a>>,
+    reader: BufReader<BoundedReader<'a>>,
     compressed: Rc<Counter>,
     uncompressed: Rc<Counter>,
 }
@@ -44,7 +44,7 @@ struct CountingReader<R> {
 }
 
 /// Reader that enforces the limits.
-struct Bounded<'a> {
+struct BoundedReader<'a> {
     reader: Box<dyn Read + 'a>,
     compressed: Rc<Counter>,
     uncompressed: Rc<Counter>,
@@ -101,7 +101,7 @@ impl<'a> Decompressed<'a> {
             Compression::Zstd => Box::new(ZstdFrames::new(source)?),
             Compression::None => Box::new(source),
         };
-        let bounded = Bounded {
+        let bounded = BoundedReader {
             reader,
             compressed: Rc::clone(&compressed),
             uncompressed: Rc::clone(&uncompressed),
@@ -162,7 +162,7 @@ impl<R: Read> Read for CountingReader<R> {
     }
 }
 
-impl Read for Bounded<'_> {
+impl Read for BoundedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(io::Error::other(CancelledRead));
