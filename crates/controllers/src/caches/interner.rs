@@ -19,9 +19,9 @@ pub(crate) type Label = (Arc<str>, Arc<str>);
 /// the last removal. It therefore holds at most twice the values that were in use then, or [`REMOVAL_VALUES_MIN`].
 #[derive(Debug, Default)]
 pub struct Interner {
-    strings: Shared<str>,
-    labels: Shared<[Label]>,
-    ports: Shared<[NamedPort]>,
+    strings: InternedValues<str>,
+    labels: InternedValues<[Label]>,
+    ports: InternedValues<[NamedPort]>,
 }
 
 impl Interner {
@@ -78,13 +78,13 @@ impl LabelSet {
 
 /// Shared values of one type.
 #[derive(Debug)]
-pub(crate) struct Shared<T: ?Sized> {
+pub(crate) struct InternedValues<T: ?Sized> {
     cached: HashSet<Arc<T>>,
     /// Number of values at which unused ones are removed.
     removal_values: usize,
 }
 
-impl<T: ?Sized> Default for Shared<T> {
+impl<T: ?Sized> Default for InternedValues<T> {
     fn default() -> Self {
         Self {
             cached: HashSet::new(),
@@ -93,7 +93,7 @@ impl<T: ?Sized> Default for Shared<T> {
     }
 }
 
-impl<T: ?Sized + Eq + Hash> Shared<T> {
+impl<T: ?Sized + Eq + Hash> InternedValues<T> {
     /// Returns the shared copy of a value.
     pub(crate) fn intern(&mut self, value: impl Borrow<T> + Into<Arc<T>>) -> Arc<T> {
         if let Some(cached) = self.cached.get(value.borrow()) {

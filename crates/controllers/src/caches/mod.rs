@@ -29,7 +29,7 @@ use crate::endpoint_slice::TRIGGER_TIME;
 use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
 pub(crate) use compact_set::CompactSet;
-pub(crate) use interner::Shared;
+pub(crate) use interner::InternedValues;
 pub(crate) use keyed_set::{Keyed, KeyedSet};
 pub(crate) use nodes::NodeFacts;
 pub(crate) use object_cache::{Cached, ObjectCache};

@@ -13,7 +13,7 @@ use super::affinity::PodTerm;
 use super::pod::{SchedulePod, SchedulePort};
 use super::resources::Resources;
 use crate::caches::interner::{Interner, LabelSet};
-use crate::caches::{Cached, Keyed, Shared, Uid};
+use crate::caches::{Cached, InternedValues, Keyed, Uid};
 
 /// A Pod in the cache of the scheduler.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ struct RareFacts {
 pub(crate) struct SharedFacts {
     /// Names of Nodes, UIDs of controllers, and labels.
     values: Interner,
-    replicas: Shared<ReplicaFacts>,
+    replicas: InternedValues<ReplicaFacts>,
 }
 
 impl CachedPod {

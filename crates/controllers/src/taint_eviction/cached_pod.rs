@@ -7,7 +7,7 @@ use api::object::{ObjectKey, ObjectMeta};
 use api::pod::MIRROR_ANNOTATION;
 
 use super::pod::EvictionPod;
-use crate::caches::{Cached, Keyed, Shared, Time, Uid};
+use crate::caches::{Cached, InternedValues, Keyed, Time, Uid};
 use crate::scheduler::Toleration;
 
 /// Fields of a Pod that decide about its eviction, and its name.
@@ -30,8 +30,8 @@ pub(super) struct CachedPod {
 #[derive(Debug, Default)]
 pub(super) struct SharedValues {
     /// Names of Nodes.
-    names: Shared<str>,
-    tolerations: Shared<[Toleration]>,
+    names: InternedValues<str>,
+    tolerations: InternedValues<[Toleration]>,
 }
 
 impl CachedPod {
