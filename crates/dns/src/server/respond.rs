@@ -57,7 +57,7 @@ pub enum Reaction {
 #[derive(Debug)]
 pub struct PendingQuery {
     query: Query,
-    arrival: QueryFacts,
+    facts: QueryFacts,
     /// First question for resolvers.
     question: Question,
     /// Permit that bounds the number of waiting queries.
@@ -201,7 +201,7 @@ impl Responder {
         buffer: &mut [u8],
         state: &mut WorkerState,
     ) -> Reaction {
-        let arrival = QueryFacts {
+        let facts = QueryFacts {
             peer,
             length: message.len(),
             start: Instant::now(),
@@ -210,12 +210,12 @@ impl Responder {
             Ok(query) => query,
             Err(error) => {
                 let length = reject(error, buffer);
-                self.record(arrival, None, (buffer, length), Source::Refusal, state);
+                self.record(facts, None, (buffer, length), Source::Refusal, state);
                 return Reaction::Send(length);
             }
         };
         if !self.allows(peer.address) {
-            return self.refuse(arrival, &query, buffer, state);
+            return self.refuse(facts, &query, buffer, state);
         }
         if self.may_transfer(&query, peer) {
             return Reaction::Transfer(Box::new(query));
@@ -236,7 +236,7 @@ impl Responder {
                 Some(admission) => {
                     return Reaction::Forward(Box::new(PendingQuery {
                         query,
-                        arrival,
+                        facts,
                         question: *question,
                         admission,
                     }));
@@ -247,7 +247,7 @@ impl Responder {
                 }
             },
         };
-        self.record(arrival, Some(&query), (buffer, length), source, state);
+        self.record(facts, Some(&query), (buffer, length), source, state);
         match to_prefetch {
             Some(question) => Reaction::SendAndPrefetch(length, question),
             None => Reaction::Send(length),
@@ -255,10 +255,10 @@ impl Responder {
     }
 
     /// Refuses a query of a client that may not query.
-    fn refuse(&self, arrival: QueryFacts, query: &Query, buffer: &mut [u8], state: &WorkerState) -> Reaction {
+    fn refuse(&self, facts: QueryFacts, query: &Query, buffer: &mut [u8], state: &WorkerState) -> Reaction {
         state.counters.clients_refused.fetch_add(1, Ordering::Relaxed);
         let length = Reply::new(query, buffer, UDP_BYTES_MIN).finish(ResponseCode::Refused);
-        self.record(arrival, Some(query), (buffer, length), Source::Refusal, state);
+        self.record(facts, Some(query), (buffer, length), Source::Refusal, state);
         Reaction::Send(length)
     }
 
@@ -271,11 +271,11 @@ impl Responder {
     pub async fn complete(&self, pending: PendingQuery) -> Vec<u8> {
         let PendingQuery {
             query,
-            arrival,
+            facts,
             mut question,
             admission,
         } = pending;
-        let peer = arrival.peer;
+        let peer = facts.peer;
         let mut results: Vec<(Question, Result<UpstreamAnswer, Arc<ForwardError>>)> = Vec::new();
         let mut state = self.shared_state();
         let mut buffer = Vec::new();
@@ -310,7 +310,7 @@ impl Responder {
             }
         };
         drop(admission);
-        self.record(arrival, Some(&query), (&buffer, length), source, &state);
+        self.record(facts, Some(&query), (&buffer, length), source, &state);
         buffer.truncate(length);
         buffer
     }
@@ -342,7 +342,7 @@ impl Responder {
     /// Counts and logs a query; `query` is `None` if the message is malformed.
     fn record(
         &self,
-        arrival: QueryFacts,
+        facts: QueryFacts,
         query: Option<&Query>,
         (buffer, length): (&[u8], usize),
         source: Source,
@@ -354,21 +354,21 @@ impl Responder {
             .filter(|_| length > 0)
             .map_or(0, |flags| u16::from(flags & 0xF));
         let record = QueryRecord {
-            protocol: arrival.peer.transport as usize,
-            is_ipv6: arrival.peer.address.is_ipv6(),
+            protocol: facts.peer.transport as usize,
+            is_ipv6: facts.peer.address.is_ipv6(),
             kind: query.map(|query| query.kind),
             dnssec_ok: query.is_some_and(|query| query.edns.is_some_and(|edns| edns.dnssec_ok)),
-            query_bytes: arrival.length,
+            query_bytes: facts.length,
             response_bytes: length,
             code,
             source,
-            duration: arrival.start.elapsed(),
+            duration: facts.start.elapsed(),
         };
         state.counters.count(&record);
         if self.policy.log_queries
             && let Some(query) = query
         {
-            self.log(query, &record, arrival.peer);
+            self.log(query, &record, facts.peer);
         }
     }
 
