@@ -1,4 +1,9 @@
 //! Allocation of addresses from one CIDR.
+//!
+//! The lower band has a sixteenth of the addresses, 16 to 256, and none in a CIDR of at most 16 addresses (FAM-20).
+//! Automatic allocation takes addresses of the upper band first, so that those of the lower band stay free for
+//! requests. It begins at a random offset and wraps around. The taken addresses are a set of offsets from the first
+//! one, so memory does not grow with the size of the CIDR.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,9 @@
 //! Plan of one node, updated incrementally.
+//!
+//! A Service or slice is reduced to a compact record. It marks its own Service, and those whose claims on frontends
+//! change with it. Changes of this Node mark all Services. [`Plan::take_changes`] decides the marked Services again and
+//! compares the decisions with the previous ones. Data planes therefore receive only Services whose decisions differ.
+//! The plan has no I/O and no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,4 +1,9 @@
 //! A work queue of keys with deduplication and back-off, as client-go's `workqueue`.
+//!
+//! The queue has no clock and no tasks: callers pass the time, and [`Queue::wake`] makes the keys ready whose delay has
+//! ended. A key that is added while it is in progress waits, so two workers never have one key. A failure doubles the
+//! delay of its key, and a success resets it. Tenants take turns. A key that rewrites large objects is held for a time,
+//! because its writes would replace the history of the API server.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;

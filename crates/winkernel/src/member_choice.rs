@@ -1,4 +1,8 @@
 //! Endpoints of one load balancer, among the endpoints that the plan chose.
+//!
+//! A load balancer of HNS has one port for all its endpoints. The first backend that is used determines the port, and
+//! backends with another port are left out. So is a Pod of this node without an endpoint in HNS: a remote endpoint with
+//! its address would take the address from the Pod. Both are reported as a [`Fault`].
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};

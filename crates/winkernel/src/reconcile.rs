@@ -1,4 +1,8 @@
 //! One pass over HNS: reads its state, and creates, modifies or deletes the objects that differ from the plan.
+//!
+//! The observed state decides, so a restart needs no clean-up. New endpoints come first, because load balancers refer
+//! to them, and unused endpoints are deleted last. A failed change of a load balancer does not stop the pass, and the
+//! next pass tries it again. If HNS does not modify load balancers, they are deleted and created.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;

@@ -1,4 +1,9 @@
 //! Sync loop (kubelet's `syncLoop`): dispatches the Pods of the API and of manifests to their workers.
+//!
+//! Each Pod has a worker task by its UID. The loop passes the latest desired state to it and does not wait for
+//! containers. A Pod with a known name and another UID replaces the earlier one. Pods that an earlier agent left are
+//! adopted by their workers; after the first complete list, the rest is removed. Static Pods start without the API
+//! server.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,9 @@
 //! Process runtime: Pods as sandboxes (see [`crate::sandbox`]), containers as processes in them.
+//!
+//! A sandbox is no part of the agent's process: it outlives the agent, and [`Sandbox::connect`] continues with the same
+//! processes after a restart. Requests and events go over the Unix socket of the sandbox. The kernel reports the PID of
+//! its first process with the connection. A pidfd keeps signals from another process that gets the same PID later. Each
+//! wait for a response or an end has a time limit, so that one sandbox does not block its worker forever.
 
 mod connection;
 pub(crate) mod session;

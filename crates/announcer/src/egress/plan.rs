@@ -1,4 +1,10 @@
 //! Decision about the packets of each Pod that leave the cluster (LBK-05).
+//!
+//! All nodes know the same Services and Pods, and each decides its own action. The owner of the address translates the
+//! source, and the other nodes route the packets to the owner. Without an address, an owner or a route, the packets are
+//! dropped, because they would leave with another source address. Egress does not apply to Pods outside of the Pod
+//! ranges or on nodes without an announcer; their Services are reported. The decision is pure: the caller passes
+//! owners, routes and members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

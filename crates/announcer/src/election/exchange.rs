@@ -1,4 +1,9 @@
 //! Processing of received messages, granting of votes, and creation of messages.
+//!
+//! Messages may be lost, late or repeated. Candidates therefore repeat their requests in each probe, and
+//! [`Election::receive`] drops replays and late messages. An accepted message renews the lease of its sender before its
+//! entries are processed. A sender with an outdated member list gets no votes. A release is always confirmed, and its
+//! vote goes to a waiting candidate at once.
 
 use std::net::{IpAddr, SocketAddr};
 

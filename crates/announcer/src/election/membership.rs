@@ -1,4 +1,9 @@
 //! Member list of this node, and its pending write.
+//!
+//! The list is in a Lease of the API, which each node reads on its own. An outdated list never replaces a newer one of
+//! the same cluster. A member keeps its last list while the Lease is missing, because the other members may still use
+//! that list. The times of changes are kept here: the rules of the election wait for them, since nodes learn of a
+//! change at different times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

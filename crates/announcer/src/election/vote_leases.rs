@@ -1,4 +1,9 @@
 //! Votes that this node grants: one holder per address, as long as probes of the holder arrive.
+//!
+//! All votes of a holder depend on one lease, which its accepted messages renew. If the lease expires, all its votes
+//! are free at once. A later lease has another generation, so that the holder does not count votes of an earlier one.
+//! The first rejected candidate of an address is the next holder as long as it repeats its request. A restarted process
+//! is another holder, without the votes of its predecessor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,4 +1,9 @@
 //! Addresses of one Service: from ranges of pools, or those of nodes.
+//!
+//! A Service has addresses of one kind. It keeps the pool of node addresses that it has, or its addresses of ranges. A
+//! new Service gets the kind of the best pool: the highest priority, then the first name. If that kind has no address,
+//! the other kind follows, unless the Service names a pool or waits for an endpoint. Former addresses stay allocated
+//! until the Service is observed without them, so no other Service gets them while its status still has them.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

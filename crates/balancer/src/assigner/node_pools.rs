@@ -1,4 +1,8 @@
 //! Pools of the nodes' own addresses (LBK-12): the addresses of ready nodes, and the ports that Services have there.
+//!
+//! The Services of such a pool share the addresses, so each Service claims its ports at them. It gets the addresses at
+//! which no other Service has one of its ports, and fails if there is none. Ports of cluster components are reserved:
+//! the nodes would forward them before the components get the packets. A node that is not ready has no addresses here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;

@@ -1,4 +1,9 @@
 //! Rules of the election, without I/O: the next request, and the leader.
+//!
+//! The caller sends the requests and passes the responses with the time. Times in the Lease are those of the holder's
+//! clock, which may differ. Another candidate's Lease is therefore free when it has not changed for its duration on the
+//! local clock. Leadership counts from the time at which a renewal was sent, not from its response. After a failed
+//! write the Lease is read first, because the write may have arrived.
 
 use std::time::{Duration, Instant};
 

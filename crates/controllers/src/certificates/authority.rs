@@ -1,4 +1,9 @@
 //! The cluster CA, which signs approved requests under the rules of each signer.
+//!
+//! Approval does not suffice: a request also has to fulfil the rules of its signer about names, groups and usages. The
+//! certificate is built from the checked fields, and extensions of the request are not copied. Its validity is the
+//! requested one, up to the maximum of the authority. Serving certificates of kubelets may have a CA of their own,
+//! which no client of the API trusts.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,9 @@
 //! The Nodes of a DaemonSet, and the Pod for a Node.
+//!
+//! The node name, the node affinity and the tolerations of the template decide. A NoSchedule taint without toleration
+//! keeps new Pods away and lets a present one stay; a NoExecute taint refuses both. Pods of DaemonSets tolerate the
+//! taints of Nodes that are not ready, under pressure or cordoned. The affinity of a created Pod names its Node, so
+//! that the scheduler binds it to that Node and no other.
 
 use api::object::{ControllerRevision, DaemonSet, Node, Taint};
 use api::tree::{child, flag_if_set, items, text, texts};

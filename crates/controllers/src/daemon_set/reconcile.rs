@@ -1,4 +1,9 @@
 //! The next step of a DaemonSet: a pure function of the DaemonSet, its Pods, its revisions and the Nodes.
+//!
+//! The template gives each Node a fitness: it runs a Pod, keeps the one that it has, or refuses Pods. The status and
+//! old revisions precede changes of Pods. A rolling update begins only when every Node has the Pods that its fitness
+//! requires. A Pod that is on a deleted Node stays, because it may still run. The replacement of an ended Pod waits for
+//! a pause, which bounds the rate for Pods that their Node refuses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

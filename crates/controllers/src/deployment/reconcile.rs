@@ -1,4 +1,9 @@
 //! The next step of a Deployment: a pure function of the Deployment and its ReplicaSets.
+//!
+//! A step is one kind of request, and the Deployment is reconciled again after it. Owners come first, then scaling or
+//! the rollout, then the deletion of old ReplicaSets, and the status when nothing else is left. A paused Deployment is
+//! scaled and cleaned up only. With the strategy Recreate, the first new Pod waits until all old ones have ended. Pods
+//! that no ReplicaSet counts any more are listed for that.
 
 use std::time::Duration;
 

@@ -1,4 +1,8 @@
 //! The slices of a Service: a pure function of the caches.
+//!
+//! Each IP family has slices of its own. Pods whose ports resolve alike share slices, over which `packing` distributes
+//! the endpoints. A family without endpoints has one empty slice. Slices that fit none of these are deleted, or reused
+//! for new ones. A Pod whose Node is unknown is left out, unless the Service publishes addresses that are not ready.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,8 @@
 //! The Endpoints of a Service: a pure function of the caches.
+//!
+//! Pods whose ports resolve alike share a subset, and the result is in the canonical order, so that equal states need
+//! no write. Only the first IP family of the Service counts. Addresses beyond the maximum are left out, and an
+//! annotation states that. Terminating Pods count only if the Service publishes addresses that are not ready.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,9 @@
 //! The next step of a Job: a pure function of the Job and its Pods.
+//!
+//! The order of steps is: owners of Pods, the status, the release of finished Pods from their finalizer, Pods. A
+//! finished Pod stays until the status counts it, so that no result is lost. Failures delay the next Pod by a pause
+//! that doubles. A suspended or ended Job deletes its active Pods. An ended Job is deleted after its time to live, if
+//! it has one.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

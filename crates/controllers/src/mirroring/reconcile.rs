@@ -1,4 +1,9 @@
 //! The mirrored slices of Endpoints: a pure function of the caches.
+//!
+//! Endpoints are mirrored if their Service has no selector, and no label or annotation excludes them. Each set of ports
+//! and IP family has one slice. An existing slice with the same ports is updated, and another one of the family is
+//! reused before a slice is created. Addresses beyond the maximum and invalid ones are skipped and reported by an
+//! Event.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

@@ -1,4 +1,8 @@
 //! Conditions and taints of a Node as a pure function of its state.
+//!
+//! Each decision is one write, and the Node is reconciled again after it. Overdue heartbeats set conditions to Unknown
+//! first, because the taints follow from the conditions. Taints of other clients stay. The NoExecute taint, which
+//! evicts Pods, also needs the grant of the caller: the caller limits the rate of evictions in a zone.
 
 use api::object::{Node, NodeCondition, Taint};
 

@@ -1,4 +1,9 @@
 //! State machine of the scheduler. Inputs are Nodes and Pods; outputs are bindings.
+//!
+//! A Pod that gets a Node counts there before its binding is written, so that two Pods never get the last free
+//! resources. A Pod that fits on no Node is tried again when a relevant field of a Node changes, or a Pod leaves a
+//! Node. Pods with affinity or spread constraints also depend on new Pods and namespaces. Growing delays bound the
+//! attempts for one Pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,9 @@
 //! The filter of Nodes that cannot run a Pod, with upstream's reasons.
+//!
+//! The checks have a fixed order: cordon, taints, readiness, node affinity, host ports, resources. The first failed
+//! check decides, so a Node has one reason, except that each insufficient resource is one. Affinity between Pods and
+//! topology spread need the Pods of all Nodes and are decided elsewhere. [`summary`] counts the Nodes by reason, for
+//! the message about a Pod that fits on no Node.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,10 @@
 //! The next step of a StatefulSet: a pure function of the StatefulSet, its Pods and its revisions.
+//!
+//! The order of steps is: owners of Pods, the revision, the status, old revisions, Pods. Missing Pods are created in
+//! ascending order and excess ones deleted in descending order. If the Pods are ordered, each waits for the one before
+//! to be available; with the policy Parallel none waits. A rolling update replaces one Pod at a time, from the highest
+//! number down to the partition. An ended Pod is replaced after a pause, which bounds the rate for Pods that cannot
+//! run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

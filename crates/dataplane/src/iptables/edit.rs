@@ -1,4 +1,9 @@
 //! Edits: the chains to rewrite, and the input of `iptables-restore` for them.
+//!
+//! A chain is rewritten as a whole if the hash of its rules differs. After a change of Services, the hashes of the
+//! applied rules decide, without a read of the tables. At a synchronization, the saved tables decide. Some hosts print
+//! rules in another form than they were written. Their hashes in that form are known, so that they do not differ at
+//! each synchronization.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{self, Write};

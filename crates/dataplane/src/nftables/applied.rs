@@ -1,4 +1,8 @@
 //! Applied state: the Services that the kernel holds, as last written by this process.
+//!
+//! A change of Services is compared with this state and not with the kernel, so its cost grows with the changed
+//! Services only. Elements that several Service ports share are counted: the first one adds the element, and the last
+//! one removes it. Endpoints keep their indexes in a set, so that a change of one endpoint does not rewrite the others.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

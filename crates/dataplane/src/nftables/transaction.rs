@@ -1,4 +1,8 @@
 //! Transactions: some Services, and the elements that change for them.
+//!
+//! The kernel applies a transaction as a whole or not at all. Chains and verdicts precede all removals, which precede
+//! all additions. Each message has the number of its Service, so a refusal names the Services at fault, and the others
+//! can be applied without them. The applied state changes first and is rolled back if the kernel refuses.
 
 use std::collections::{HashMap, HashSet};
 

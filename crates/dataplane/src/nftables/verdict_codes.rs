@@ -1,4 +1,8 @@
 //! Verdict codes: the values of frontends, and the keys of the verdict map.
+//!
+//! A code stands for a verdict and its masquerade bits. Frontends with the same verdict share the code and its chains,
+//! so the number of chains does not grow with that of the Services. Codes that an earlier process assigned are adopted.
+//! Unused codes stay applied until enough of them justify a sweep, because their reuse is free.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,8 @@
 //! Numbers of peers, and slots with their previous nodes, as an earlier process wrote them to the kernel.
+//!
+//! A restarted process has to use the same numbers and slots. Otherwise, packets of open connections would go to other
+//! nodes. The link has the number of each peer as the address of a neighbour, whose Ethernet address follows from the
+//! name of the Node. Parts that cannot be read are empty, and new ones take their place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,9 @@
 //! Selection of the parts of a Service that a name denotes, and the order of its endpoints in a response.
+//!
+//! A name denotes a whole Service, one of its ports, or an endpoint. A Service with a cluster IP has its cluster IPs at
+//! the first two, and endpoints at the last. A headless Service has its endpoints at all of them. If nothing is
+//! selected, the name does not exist. Consecutive answers begin with different endpoints, because many clients use the
+//! first address only.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,9 @@
 //! Choice of a backend for a new connection or request. Pure: candidates are numbers.
+//!
+//! The rank of a candidate states how usable it is, and the algorithm chooses among those of the lowest rank only.
+//! Round robin takes the next one, least connections the one with the fewest open connections and requests. Maglev
+//! takes the first one behind the table entry of the client's address, so that most clients keep their backend when
+//! others change. Candidates that are unhealthy or ejected remain a fallback; those without a rank are never chosen.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,4 +1,9 @@
 //! Active health checks of backends.
+//!
+//! One task checks all backends of a port. A backend begins as healthy, and enough results in a row change that; first
+//! checks are spread over an interval. The number of checks at the same time has a limit for each port and for each
+//! namespace. Changed settings keep the states of backends that stay. Without a health check, all backends count as
+//! healthy.
 
 mod state;
 

@@ -1,4 +1,10 @@
 //! Table of served Services: finds the differences between settings, and opens and closes listening sockets.
+//!
+//! A Service whose settings are equal is left alone. A changed port stays the same object and keeps its sockets at
+//! addresses that remain. Ports to which routes lead are opened before the routes, and are removed after them. An
+//! address at which a port cannot listen stays in the list of missing ones and is reported as a fault; the edge tries
+//! again. The first settings use the sockets of a predecessor where addresses match, so that clients find them open
+//! during an update.
 
 mod namespace_listeners;
 

@@ -1,4 +1,10 @@
 //! Worker thread: it owns plan and data plane, and applies queued updates.
+//!
+//! One thread owns both, so no source changes the plan while the data plane applies it. Updates go through a bounded
+//! queue and change the plan in batches. A sync then writes the changes of all of them, at least the minimum sync
+//! period after the last one. No sync happens before all initial lists are complete (KPR-05). After a failure, the
+//! changes stay pending and are retried after growing pauses. A Service that the kernel refuses keeps its previous
+//! rules, and the others are applied.
 
 mod connection_resets;
 mod drift;

@@ -1,4 +1,9 @@
 //! Desired state of the kernel, and the changes that lead to it. Pure.
+//!
+//! The ranges of this node come first, then those of other Nodes by their creation. A range that overlaps an earlier
+//! one, or lies outside of the cluster CIDRs, gets no route and is reported as a fault. A new Node therefore cannot
+//! take the packets of an older one. The same order decides if two names lead to one Ethernet address on the VXLAN
+//! link.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,4 +1,10 @@
 //! Decision about the routes of this node for each peer, their communities and local preference.
+//!
+//! A node announces an address to a peer if an advertisement of the same group selects the pool, the Service, the node
+//! and the peer. The node must also be able to serve the connections: with local policy it needs an endpoint of its
+//! own. If several advertisements have one prefix, the route has all their communities and the highest local
+//! preference. A cordoned node marks its routes first, and withdraws later those that another node announces, too:
+//! clients keep a way in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,4 +1,9 @@
 //! Audit backends: blocking, or batched through a queue.
+//!
+//! In blocking mode, an event is written before the response, and in strict mode a failed write of the first event
+//! rejects the request. In batch mode, a thread writes the events, and requests never wait for the disk. The queue has
+//! bounds in events and in bytes; events beyond them are counted and dropped. At shutdown the thread writes the queued
+//! events first.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,9 @@
 //! Index of the RBAC rules by subject.
+//!
+//! A decision reads the grants to the user and to each of its groups, in the cluster and in the namespace of the
+//! request. Its cost therefore does not grow with the bindings of others. RBAC only allows: without a grant it is
+//! undecided, and another authorizer may decide. A binding to a role that does not exist grants nothing, and the
+//! decision names the role for the client.
 
 use std::collections::HashMap;
 use std::sync::Arc;

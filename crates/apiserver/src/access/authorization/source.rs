@@ -1,4 +1,8 @@
 //! Source of the RBAC policy: the roles and bindings in the store, followed by watch.
+//!
+//! A change parses the changed object only; the policy is then built from all parsed roles and bindings. If the watch
+//! lags behind, everything is listed again. A malformed role or binding grants nothing, and the previous version of it
+//! does not stay. A subject gets a role once in a namespace, because further bindings would only prolong its decisions.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,9 @@
 //! Allocators of cluster IPs and node ports: the reservations of a write, and the ServiceCIDRs.
+//!
+//! Addresses and ports are reserved in memory first, and become permanent with the transaction that writes the Service.
+//! The store has a record of each, which the transaction expects to be absent. Two servers therefore never give the
+//! same address or port. After a start, and for the changes of other servers, the records restore the pools. Ranges of
+//! a ServiceCIDR are used while it is ready and not being deleted.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;

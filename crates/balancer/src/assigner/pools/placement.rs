@@ -1,4 +1,8 @@
 //! Nodes and links that announce the addresses of a pool.
+//!
+//! An AddressPool has one advertisement with its node selectors. A pool of MetalLB has one for each L2Advertisement
+//! that selects it, and a node has to match one of them. If several pools contain an address, a node has to satisfy
+//! each pool. The links of all advertisements apply together, sorted, so that all nodes compare them as equal.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

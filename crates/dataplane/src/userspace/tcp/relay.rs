@@ -1,4 +1,9 @@
 //! Relay between a client and an endpoint. No call blocks; each one returns the condition to wait for.
+//!
+//! The event loop calls [`Relay::pump`] for one direction and waits for the condition that it returns. Each direction
+//! ends by itself: the FIN of one side goes to the other, and the opposite direction continues. An error of one side
+//! resets both, so that neither takes a part of the data for the whole. A socket to an endpoint of this node may serve
+//! another connection later.
 
 use std::net::Shutdown;
 use std::time::Duration;
