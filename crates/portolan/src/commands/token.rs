@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use api::bootstrap_token::{
-    Description, GROUP, JOINING_GROUP, NAME_PREFIX, NAMESPACE, SECRET_TYPE, Stored, Token, is_extra_group,
-    secret,
+    Description, GROUP, JOINING_GROUP, NAME_PREFIX, NAMESPACE, SECRET_TYPE, StoredToken, Token,
+    is_extra_group, secret,
 };
 use api::certificates::Incarnation;
 use api::object::{Endpoints, Node, Resource};
@@ -279,7 +279,7 @@ async fn list(flags: &ServerFlags) -> Result<(), CommandError> {
     let mut text = format!("{:<8} {:<9} {:<21} {}\n", "ID", "TTL", "EXPIRES", "DESCRIPTION");
     for secret in response["items"].as_array().into_iter().flatten() {
         // Items of a list have no kind, but they have the type of the Secret.
-        if let Some(token) = Stored::of(secret) {
+        if let Some(token) = StoredToken::of(secret) {
             text.push_str(&token_line(&token, now));
         }
     }
@@ -287,7 +287,7 @@ async fn list(flags: &ServerFlags) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn token_line(token: &Stored<'_>, now: Timestamp) -> String {
+fn token_line(token: &StoredToken<'_>, now: Timestamp) -> String {
     let (left, end) = match token.seconds_left(now) {
         _ if token.is_expired(now) => ("expired".to_owned(), token.get("expiration")),
         Some(seconds) => (
