@@ -6,6 +6,7 @@
 //! 2. The conntrack entry is deleted.
 //! 3. Each peer gets a SYN with the addresses of the other one. It responds with an acknowledgement (RFC 5961, section
 //!    4.2), which the table rejects. A peer that waits without sending therefore gets its reset, too.
+//! 4. Each peer gets the SYN once more after [`REPEAT_DELAY`].
 //!
 //! The kernel deletes the table with its socket. If the kernel refuses the table, only the conntrack entry is deleted.
 //! Another endpoint, or the rules of the Service, then answer the next packet of the client.
@@ -24,6 +25,9 @@ use netlink::segment::SegmentSocket;
 /// Time for which packets of a connection are rejected. It is the longest pause between retransmissions
 /// (`TCP_RTO_MAX` of Linux, 120 s), and some time for the packet.
 const LISTED_TIME: Duration = Duration::from_secs(125);
+/// Time after which a peer gets the SYN again. Linux acknowledges one unexpected segment of a connection in 500 ms
+/// (`tcp_invalid_ratelimit`). A retransmission of the handshake can be this segment.
+const REPEAT_DELAY: Duration = Duration::from_millis(600);
 /// Maximum number of addresses in the table, in both families together: about 10 MiB of the kernel's memory. Of further
 /// connections, only the conntrack entries are deleted.
 const LISTED_MAX: usize = 65_536;
@@ -75,6 +79,8 @@ pub(crate) struct Resets {
     nftables: Option<Nftables>,
     /// Listed addresses: time of their end, and their number.
     listed: VecDeque<(Instant, usize)>,
+    /// Listed addresses whose peers get another SYN: the time of the SYN, and the addresses.
+    repetitions: VecDeque<(Instant, Vec<Direction>)>,
     has_warned_of_table: bool,
     /// True after a warning about a full table, until the table is empty.
     has_warned_of_capacity: bool,
@@ -124,8 +130,9 @@ impl Resets {
         for flow in flows {
             count += usize::from(conntrack.delete(flow)?);
         }
-        if is_listed {
+        if is_listed && !directions.is_empty() {
             self.send_segments(&directions);
+            self.repetitions.push_back((now + REPEAT_DELAY, directions));
         }
         Ok(count)
     }
@@ -141,9 +148,17 @@ impl Resets {
         listed_max.saturating_sub(listed)
     }
 
-    /// Returns the time at which the table can be deleted.
+    /// Returns the time of the next repetition. Without one, returns the time at which the table can be deleted.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.listed.back().map(|(until, _)| *until)
+        let repetition = self.repetitions.front().map(|(at, _)| *at);
+        repetition.or_else(|| self.listed.back().map(|(until, _)| *until))
+    }
+
+    /// Sends the segments again whose delay has ended.
+    pub(crate) fn repeat(&mut self, now: Instant) {
+        while let Some((_, directions)) = self.repetitions.pop_front_if(|(at, _)| *at <= now) {
+            self.send_segments(&directions);
+        }
     }
 
     /// Deletes the table if all of its elements have expired.
@@ -177,9 +192,6 @@ impl Resets {
 
     /// Makes the peers send a packet. Without CAP_NET_RAW, a peer gets the reset only when it sends a packet itself.
     fn send_segments(&mut self, directions: &[Direction]) {
-        if directions.is_empty() {
-            return;
-        }
         let of = directions.len();
         let socket = match SegmentSocket::open() {
             Ok(socket) => socket,

@@ -123,6 +123,13 @@ impl World {
         })
     }
 
+    /// Waits for the repetition of the segments, and sends them.
+    fn repeat(&self, resets: &mut Resets) {
+        let at = resets.next().expect("a repetition");
+        std::thread::sleep(at.saturating_duration_since(Instant::now()));
+        enter(&self.node, || resets.repeat(at));
+    }
+
     fn has_table(&self) -> bool {
         enter(&self.node, || {
             let mut nftables = Nftables::open().expect("nftables");
@@ -235,6 +242,7 @@ fn idle_clients_of_a_lost_endpoint_are_reset(open: fn() -> Box<dyn Dataplane + S
             let mut connected = world.connect(from, family);
             enter(&world.server, || set_link("eth0", &down));
             assert_eq!(world.end(&mut resets, connected.frontend, Peers::Client), 1);
+            world.repeat(&mut resets);
             let error = connected.client.read(&mut [0]).expect_err("a reset");
             assert_eq!(
                 error.kind(),
@@ -263,11 +271,33 @@ fn both_peers_are_reset() {
             let mut resets = Resets::default();
             let mut connected = world.connect(&world.client, family);
             assert_eq!(world.end(&mut resets, connected.frontend, Peers::Both), 1);
+            world.repeat(&mut resets);
             for stream in [&mut connected.client, &mut connected.server] {
                 let error = stream.read(&mut [0]).expect_err("a reset");
                 assert_eq!(error.kind(), ErrorKind::ConnectionReset, "family {family}");
             }
         }
+    });
+}
+
+/// The client acknowledges a segment of the endpoint, and for 500 ms no further one.
+#[test]
+fn client_that_has_acknowledged_another_syn_is_reset() {
+    testbed::in_namespace(|| {
+        let world = World::new(nftables);
+        let mut resets = Resets::default();
+        let mut connected = world.connect(&world.client, 0);
+        let client = connected.client.local_addr().expect("an address");
+        let frontend = connected.frontend;
+        // In the network namespace of the client, so that no rule of the node drops it.
+        enter(&world.client, || {
+            let socket = SegmentSocket::open().expect("a socket");
+            socket.send_syn(frontend, client).expect("a segment");
+        });
+        assert_eq!(world.end(&mut resets, connected.frontend, Peers::Client), 1);
+        world.repeat(&mut resets);
+        let error = connected.client.read(&mut [0]).expect_err("a reset");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     });
 }
 
@@ -310,6 +340,7 @@ fn table_is_deleted_after_its_last_element() {
         let connected = world.connect(&world.client, 0);
         world.end(&mut resets, connected.frontend, Peers::Client);
         assert!(world.has_table());
+        world.repeat(&mut resets);
         let until = resets.next().expect("an end");
         resets.expire(until - Duration::from_millis(1));
         assert!(resets.next().is_some());
