@@ -1,6 +1,6 @@
 //! The driver of a reconciler: waits for changes, timers and results, and runs jobs as tasks.
 //!
-//! It guarantees one job per key at a time, bounds on concurrent jobs of each tenant and of all, pauses after writes of
+//! The driver guarantees one job per key at a time, bounds on concurrent jobs of each tenant and of all, pauses after writes of
 //! large objects, and back-off after failures. A panic affects only its key. No reconciliation runs before the caches are complete.
 
 use std::collections::HashMap;

@@ -1,3 +1,3 @@
-//! What the tests of the data planes share.
+//! Plans that the tests of the data planes share.
 
 pub(crate) mod test_plans;

@@ -93,7 +93,7 @@ pub(crate) enum ConnectError {
         /// Time limit of all steps together.
         limit: Duration,
     },
-    /// There is no backend, or no backend besides those that failed.
+    /// The Service has no backend, or all its backends have failed.
     #[error("no backend available")]
     NoBackend,
 }

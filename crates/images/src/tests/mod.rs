@@ -1,3 +1,3 @@
-//! What the tests of the crate share.
+//! Images that the tests of the crate share.
 
 pub(crate) mod test_images;

@@ -1,4 +1,4 @@
-//! What the tests of the crate share.
+//! Host and plans that the tests of the crate share.
 
 pub(crate) mod fake_host;
 pub(crate) mod test_plans;

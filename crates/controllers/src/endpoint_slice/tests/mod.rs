@@ -1,3 +1,3 @@
-//! What the tests of the endpoint controllers share.
+//! Fixtures of the tests of the endpoint controllers.
 
 pub(crate) mod fixtures;

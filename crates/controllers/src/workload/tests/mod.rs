@@ -1,3 +1,3 @@
-//! What the tests of the workload controllers share.
+//! Model that the tests of the workload controllers share.
 
 pub(crate) mod model;
