@@ -54,9 +54,9 @@ pub(crate) enum EgressFault {
     NoRoute(NodeName),
     /// Pods have addresses outside of the Pod ranges of the Nodes: their egress does not apply.
     NoPodRange(IpAddr),
-    /// There are more than [`PODS_MAX`] addresses of Pods: packets of further ones are dropped.
+    /// The Pods have more than [`PODS_MAX`] addresses: packets of further ones are dropped.
     TooManyPods,
-    /// This node has more than [`EXCESS_MAX`] addresses of Pods beyond [`PODS_MAX`]. Egress does not apply to the rest of
+    /// The Pods of this node have more than [`EXCESS_MAX`] addresses beyond [`PODS_MAX`]. Egress does not apply to the rest of
     /// these addresses.
     TooManyPodsOfNode,
     /// The node of a Pod has no announcer in the member list, so nothing may apply egress there.
