@@ -35,7 +35,7 @@ const LISTED_MAX: usize = 65_536;
 /// connections. Other connections can end later.
 const LISTED_RESERVED: usize = 16_384;
 /// Maximum number of segments of one pass for which the buffer of the socket has no space, each after a timeout of 10
-/// ms. The thread writes no rules during these timeouts, one second in total.
+/// ms. The thread writes no rules during these timeouts: one second in total, and another one for the repetition.
 const WAITS_MAX: usize = 100;
 
 /// Peers of a connection that get a reset.
