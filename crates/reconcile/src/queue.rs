@@ -67,6 +67,8 @@ struct Entry {
     added_at: Option<Instant>,
     delayed_until: Option<Instant>,
     started_at: Option<Instant>,
+    /// Time at which a held key was added first. Keys that are held until the same time are taken in this order.
+    held_since: Option<Instant>,
     failures: u32,
 }
 
@@ -183,6 +185,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         let entry = self.entries.entry(key.clone()).or_default();
         let added_at = entry.added_at.take().unwrap_or(now);
         entry.started_at = Some(now);
+        entry.held_since = None;
         self.in_progress.insert((now, key.clone()));
         self.metrics
             .work_started(now.saturating_duration_since(added_at), now);
@@ -197,7 +200,8 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
                 return Some(key);
             };
             if let Some(entry) = self.entries.get_mut(&key) {
-                entry.added_at = None;
+                let added_at = entry.added_at.take();
+                entry.held_since = entry.held_since.or(added_at);
             }
             self.add_at(key, until);
         }
@@ -228,15 +232,20 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         delay
     }
 
-    /// Makes the keys ready whose delay has ended.
+    /// Makes the keys ready whose delay has ended. Held keys become ready in the order in which they were added, because a
+    /// tenant holds all of its keys until the same time.
     pub fn wake(&mut self, now: Instant) {
+        let mut due = Vec::new();
         while self.delayed.first().is_some_and(|(at, _)| *at <= now) {
             if let Some((at, key)) = self.delayed.pop_first() {
-                if let Some(entry) = self.entries.get_mut(&key) {
-                    entry.delayed_until = None;
-                }
-                self.add(key, at);
+                let entry = self.entries.entry(key.clone()).or_default();
+                entry.delayed_until = None;
+                due.push((entry.held_since.unwrap_or(at), at, key));
             }
+        }
+        due.sort_by_key(|(since, _, _)| *since);
+        for (_, at, key) in due {
+            self.add(key, at);
         }
     }
 

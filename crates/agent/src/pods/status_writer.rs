@@ -56,6 +56,7 @@ impl StatusWriter {
             pace,
             namespace: key.namespace.to_string(),
             pod_bytes: 0,
+            is_reserved: false,
         };
         let writing = write_latest(client, path, uid, receiver, Arc::clone(&written), turns);
         let task = tokio::spawn(writing);
@@ -119,12 +120,19 @@ struct Turns {
     namespace: String,
     /// Size of the Pod after the last write; 0 before the first one.
     pod_bytes: usize,
+    /// True from the reservation of a turn until a write succeeds. Failed writes change no object, and their retries need
+    /// no further turn.
+    is_reserved: bool,
 }
 
 impl Turns {
-    /// Waits for the next turn. Returns true if it has waited. The last status of a Pod does not wait, because the deletion of
-    /// the Pod follows.
-    async fn wait(&self, receiver: &mut watch::Receiver<LatestStatus>) -> bool {
+    /// Waits for the next turn, unless the last one is unused. Returns true if it has waited. The last status of a Pod does not
+    /// wait, because the deletion of the Pod follows.
+    async fn wait(&mut self, receiver: &mut watch::Receiver<LatestStatus>) -> bool {
+        if self.is_reserved {
+            return false;
+        }
+        self.is_reserved = true;
         let now = Instant::now();
         let turn = self.pace.reserve(&self.namespace, self.pod_bytes, now);
         if turn <= now {
@@ -168,6 +176,7 @@ async fn write_latest(
             match patch_status(&client, &path, &uid, status).await {
                 Ok(pod) => {
                     turns.pod_bytes = pod.bytes;
+                    turns.is_reserved = false;
                     let version = pod.version;
                     *lock(&written) = WrittenStatus { latest, version };
                     delay = BACK_OFF_MIN;

@@ -251,6 +251,10 @@ async fn many_large_objects_of_a_tenant_are_rewritten_at_the_rate_of_one() {
     let large = jobs.iter().filter(|key| *key != "b").count();
     // A burst of 4 MiB, 15 MiB in the minute, and the jobs that began together.
     assert!((18..=21).contains(&large), "{large}");
+    assert!(
+        keys.iter().all(|key| jobs.iter().any(|job| job == key)),
+        "{jobs:?}"
+    );
     assert!(jobs.len() - large > 500, "{}", jobs.len());
 }
 

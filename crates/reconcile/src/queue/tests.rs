@@ -133,3 +133,25 @@ fn key_whose_work_rewrote_a_large_object_is_held() {
     queue.done(&"a", later);
     assert!(queue.is_empty() && queue.entries.is_empty());
 }
+
+#[test]
+fn keys_that_are_held_together_are_taken_in_the_order_of_their_addition() {
+    let mut queue = Queue::default();
+    let start = Instant::now();
+    let ended = start + Duration::from_secs(1);
+    for key in ["a", "b", "c"] {
+        queue.add(key, start);
+    }
+    assert_eq!(taken(&mut queue, start), Some("a"));
+    assert_eq!(taken(&mut queue, start), Some("b"));
+    for key in ["a", "b"] {
+        queue.count_rewritten(&key, 4 << 20, start);
+        queue.add(key, ended);
+        queue.done(&key, ended);
+    }
+    assert_eq!(taken(&mut queue, ended), None, "all are held");
+    let later = start + Duration::from_secs(16);
+    queue.wake(later);
+    let order: Vec<_> = std::iter::from_fn(|| taken(&mut queue, later)).collect();
+    assert_eq!(order, ["c", "a", "b"]);
+}

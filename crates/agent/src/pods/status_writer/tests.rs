@@ -54,3 +54,19 @@ async fn statuses_of_a_small_pod_are_written_at_once() {
     let (before, after) = writes_of_a_minute(1_000).await;
     assert_eq!((before, after), (600, 601));
 }
+
+#[tokio::test(start_paused = true)]
+async fn retries_of_a_failed_write_reserve_no_further_turn() {
+    let (_latest, mut receiver) = watch::channel(LatestStatus::default());
+    let mut turns = Turns {
+        pace: Arc::default(),
+        namespace: "a".to_owned(),
+        pod_bytes: 9 << 20,
+        is_reserved: false,
+    };
+    for _ in 0..3 {
+        assert!(!turns.wait(&mut receiver).await, "one turn, within the burst");
+    }
+    turns.is_reserved = false;
+    assert!(turns.wait(&mut receiver).await, "after a write");
+}

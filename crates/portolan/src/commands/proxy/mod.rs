@@ -132,6 +132,8 @@ pub(crate) fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, Comm
         return Ok(ExitCode::SUCCESS);
     }
     flags.node.warn_of_unused_flags(mode);
+    // Health checks of all modes need files. kube-proxy raises its limit, too, because the Go runtime does.
+    rlimit::raise_open_files();
     serve_mode(mode, &flags, &configuration, config)
 }
 
@@ -163,7 +165,6 @@ fn serve_mode(
             serve(flags, configuration, config, IpvsDataplane::open(options)?)
         }
         Mode::Userspace => {
-            rlimit::raise_open_files();
             let options = userspace::Options::default();
             serve(flags, configuration, config, UserspaceDataplane::open(options)?)
         }

@@ -25,8 +25,8 @@ use netlink::segment::SegmentSocket;
 /// Time for which packets of a connection are rejected. It is the longest pause between retransmissions
 /// (`TCP_RTO_MAX` of Linux, 120 s), and some time for the packet.
 const LISTED_TIME: Duration = Duration::from_secs(125);
-/// Time after which a peer gets the SYN again. Linux acknowledges one unexpected segment of a connection in 500 ms
-/// (`tcp_invalid_ratelimit`). A retransmission of the handshake can be this segment.
+/// Time from the last SYN of a pass until its peers get the SYN again. Linux acknowledges one unexpected segment of a
+/// connection in 500 ms (`tcp_invalid_ratelimit`). A retransmission of the handshake can be this segment.
 const REPEAT_DELAY: Duration = Duration::from_millis(600);
 /// Maximum number of addresses in the table, in both families together: about 10 MiB of the kernel's memory. Of further
 /// connections, only the conntrack entries are deleted.
@@ -35,7 +35,7 @@ const LISTED_MAX: usize = 65_536;
 /// connections. Other connections can end later.
 const LISTED_RESERVED: usize = 16_384;
 /// Maximum number of segments of one pass for which the buffer of the socket has no space, each after a timeout of 10
-/// ms. The thread writes no rules during these timeouts, one second in total.
+/// ms. The thread writes no rules during these timeouts: one second in total, and another one for the repetition.
 const WAITS_MAX: usize = 100;
 
 /// Peers of a connection that get a reset.
@@ -132,7 +132,9 @@ impl Resets {
         }
         if is_listed && !directions.is_empty() {
             self.send_segments(&directions);
-            self.repetitions.push_back((now + REPEAT_DELAY, directions));
+            // Many segments take longer to send than the difference to the kernel's limit.
+            self.repetitions
+                .push_back((Instant::now() + REPEAT_DELAY, directions));
         }
         Ok(count)
     }

@@ -108,6 +108,11 @@ impl World {
 
     /// Ends the connections to a frontend. Returns their number.
     fn end(&self, resets: &mut Resets, frontend: SocketAddr, peers: Peers) -> usize {
+        self.end_at(resets, frontend, peers, Instant::now())
+    }
+
+    /// Ends the connections to a frontend in a pass that began at `now`. Returns their number.
+    fn end_at(&self, resets: &mut Resets, frontend: SocketAddr, peers: Peers, now: Instant) -> usize {
         enter(&self.node, || {
             let mut conntrack = Conntrack::open().expect("connection tracking");
             let family = ConntrackFamily::of(frontend.ip());
@@ -116,7 +121,6 @@ impl World {
                     flow.original.destination == frontend
                 })
                 .expect("flows");
-            let now = Instant::now();
             resets
                 .end(&mut conntrack, &flows, peers, TableCapacity::All, now)
                 .expect("deleted entries")
@@ -298,6 +302,23 @@ fn client_that_has_acknowledged_another_syn_is_reset() {
         world.repeat(&mut resets);
         let error = connected.client.read(&mut [0]).expect_err("a reset");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn pause_before_the_repetition_begins_after_the_first_segments() {
+    testbed::in_namespace(|| {
+        let world = World::new(nftables);
+        let mut resets = Resets::default();
+        let connected = world.connect(&world.client, 0);
+        let began = Instant::now();
+        // A pass that takes longer than the pause.
+        let now = began.checked_sub(2 * REPEAT_DELAY).expect("an earlier time");
+        assert_eq!(
+            world.end_at(&mut resets, connected.frontend, Peers::Client, now),
+            1
+        );
+        assert!(resets.next().is_some_and(|at| at >= began + REPEAT_DELAY));
     });
 }
 
