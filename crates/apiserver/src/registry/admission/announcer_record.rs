@@ -71,7 +71,7 @@ pub(super) fn admit(
 
 /// Checks that a first record has its writer as the only member, or is the last list of the writer after a deletion of the
 /// Lease. The server has no copy of that list. A compromised node gains nothing by a false one: with a record of its own
-/// it would be the only member, too.
+/// it would be the only member, too. The counters are bounded, so that other nodes can write after it.
 fn check_first_record(node: &str, after: &Record) -> Result<(), String> {
     let is_own = after.members_and_joining().map(|(name, _)| &**name).eq([node]);
     let is_first = (after.sequence, after.epoch) == (1, 1) && after.tie_breaker.is_none();
