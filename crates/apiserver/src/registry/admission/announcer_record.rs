@@ -1,5 +1,6 @@
 //! Admission of the announcer record ([`api::announcers`]). Each announcer changes its own entry only, and removes a
-//! member only if the Node of the member does not exist. A compromised node therefore cannot vote for others.
+//! member only if the Node of the member does not exist. While the Lease exists, a compromised node therefore cannot vote
+//! for others.
 //!
 //! Announcers on nodes are users of their own, `system:portolan-announcer:NODE`. Other users with the right to
 //! write the Lease, such as administrators, are not restricted here.
