@@ -1,6 +1,6 @@
 //! An actor that deletes the record of members, and replaces it by copies and by text that no process can read.
 
-use super::scenarios::{address, assert_owned, settled};
+use super::scenarios::{address, assert_owned, freeze_at_random, settled, split_at_random};
 use super::*;
 
 impl Cluster {
@@ -217,15 +217,9 @@ fn disturb(cluster: &mut Cluster, copies: &mut Vec<Record>) {
         0 => cluster.loss = cluster.random.f64() * 0.6,
         1 => cluster.loss = 0.0,
         2 => cluster.disconnect(node, other),
-        3 => {
-            let side = cluster.random.u64(..);
-            cluster.split(|node| side >> node & 1 == 0);
-        }
+        3 => split_at_random(cluster),
         4 | 5 => cluster.reconnect_all(),
-        6 => {
-            let lasts = milliseconds(cluster.random.u64(1..4_000));
-            cluster.freeze(node, lasts);
-        }
+        6 => freeze_at_random(cluster, node),
         7 => cluster.set_api(node, false),
         8 | 9 => cluster.set_api(node, true),
         10 => {
@@ -273,15 +267,9 @@ fn disturb_joins(cluster: &mut Cluster) {
     match cluster.random.u32(..12) {
         0 => cluster.loss = cluster.random.f64() * 0.4,
         1 => cluster.loss = 0.0,
-        2 => {
-            let side = cluster.random.u64(..);
-            cluster.split(|node| side >> node & 1 == 0);
-        }
+        2 => split_at_random(cluster),
         3 | 4 => cluster.reconnect_all(),
-        5 => {
-            let lasts = milliseconds(cluster.random.u64(1..4_000));
-            cluster.freeze(node, lasts);
-        }
+        5 => freeze_at_random(cluster, node),
         6 => cluster.set_api(node, false),
         7 | 8 if cluster.record.is_some() || cluster.is_listed(node) => cluster.set_api(node, true),
         9 if cluster.record.is_some() && cluster.size() < 7 => {

@@ -375,6 +375,18 @@ fn disturbances_never_cause_two_owners_and_the_cluster_settles() {
     }
 }
 
+/// Cuts the network between a random part of the nodes and the others.
+pub(super) fn split_at_random(cluster: &mut Cluster) {
+    let side = cluster.random.u64(..);
+    cluster.split(|node| side >> node & 1 == 0);
+}
+
+/// Freezes a process for a random time.
+pub(super) fn freeze_at_random(cluster: &mut Cluster, node: usize) {
+    let duration = milliseconds(cluster.random.u64(1..4_000));
+    cluster.freeze(node, duration);
+}
+
 /// Disturbs the cluster at random.
 fn disturb(cluster: &mut Cluster) {
     let node = cluster.random.usize(..cluster.size());
@@ -383,15 +395,9 @@ fn disturb(cluster: &mut Cluster) {
         0 => cluster.loss = cluster.random.f64() * 0.6,
         1 => cluster.loss = 0.0,
         2 | 3 => cluster.disconnect(node, other),
-        4 => {
-            let side = cluster.random.u64(..);
-            cluster.split(|node| side >> node & 1 == 0);
-        }
+        4 => split_at_random(cluster),
         5 | 6 => cluster.reconnect_all(),
-        7 => {
-            let lasts = milliseconds(cluster.random.u64(1..4_000));
-            cluster.freeze(node, lasts);
-        }
+        7 => freeze_at_random(cluster, node),
         8 if cluster.random.bool() => cluster.kill_followed(node),
         8 => cluster.kill(node),
         9 | 10 => cluster.start_process(node),

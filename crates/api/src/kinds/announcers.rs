@@ -51,6 +51,8 @@ const RECREATION_STEP: u64 = 1 << 20;
 const RESERVED_HOLDER: &str = "reserved";
 /// Bound of the counters. No sequence of valid writes comes near it; a greater number is a fault or an attack.
 const NUMBER_MAX: u64 = 1 << 53;
+/// Bound of the counters in a list that is created again. Members need the numbers above it for their next writes.
+const RECREATED_NUMBER_MAX: u64 = NUMBER_MAX / 4 * 3;
 
 /// Name of a Node.
 pub type NodeName = Arc<str>;
@@ -242,11 +244,12 @@ impl Record {
         }
     }
 
-    /// Returns true for lists that [`Record::created_again`] returns.
+    /// Returns true for lists that [`Record::created_again`] returns, with counters that leave numbers for later writes.
     pub fn is_created_again(&self) -> bool {
         let tie_breaker = self.tie_breaker.as_ref();
-        self.epoch > RECREATION_STEP
-            && self.sequence > RECREATION_STEP
+        let possible = RECREATION_STEP + 1..RECREATED_NUMBER_MAX;
+        possible.contains(&self.epoch)
+            && possible.contains(&self.sequence)
             && tie_breaker.is_some_and(|vote| vote.renewal == self.sequence)
     }
 

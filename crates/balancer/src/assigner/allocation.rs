@@ -27,6 +27,14 @@ pub(super) enum AssignmentError {
     /// Annotations restrict clients in a way that cannot be applied.
     #[error("{0}")]
     Withheld(String),
+    /// The class is one of Portolan's that this assigner does not serve.
+    #[error("class {class} is not served here: {remedy}")]
+    UnservedClass {
+        /// Class of the Service.
+        class: String,
+        /// What to do.
+        remedy: String,
+    },
     /// The request is invalid.
     #[error(transparent)]
     Request(#[from] RequestError),

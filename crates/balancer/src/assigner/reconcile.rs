@@ -12,11 +12,9 @@ use super::allocation::{Allocation, AssignmentError};
 use super::findings::{Findings, bounded};
 use super::node_pools::PortReservation;
 use super::pools::{ParsedPool, eligible};
-use super::service_update::{assign, clean_up, with_spec_changes};
+use super::service_update::{assign, clean_up, has_assigned_addresses, with_spec_changes};
 use super::state::{AssignerState, WorkItem, former_holder_of, holder_of};
-use super::{
-    ASSIGNED_CONDITION, AddressRequest, Assignment, CLASS, CLASS_PREFIX, IngressMode, ServiceUpdate,
-};
+use super::{AddressRequest, Assignment, CLASS, CLASS_PREFIX, IngressMode, ServiceUpdate};
 use crate::annotations::{self, EDGE_CLASS};
 
 /// Desired state of a Service.
@@ -122,8 +120,13 @@ impl AssignerState {
                 EDGE_CLASS => "no node runs the edge, which `portolan balancer --edge` does".to_owned(),
                 _ => format!("use {CLASS}, {EDGE_CLASS}, or none"),
             };
+            let class = class.to_owned();
+            let error = AssignmentError::UnservedClass { class, remedy };
+            // An assigner with other options may have given it addresses.
+            let mode = self.mode(&annotations::read(service));
+            self.release_after(&error, key, service, mode);
             let assignment = Assignment {
-                failure: format!("class {class} is not served here: {remedy}"),
+                failure: error.to_string(),
                 ..Assignment::default()
             };
             return DesiredState::Assigned(Box::new(assignment), Findings::default());
@@ -221,11 +224,8 @@ impl AssignerState {
         if mode != IngressMode::Proxy {
             return None;
         }
-        let mut conditions = service.status.conditions.iter();
-        let is_written =
-            conditions.any(|condition| condition.kind == ASSIGNED_CONDITION && condition.status == "True");
         let mut ingress = service.status.load_balancer.ingress.iter();
-        let is_dropped = is_written && ingress.any(|ingress| ingress.ip_mode.is_none());
+        let is_dropped = has_assigned_addresses(service) && ingress.any(|ingress| ingress.ip_mode.is_none());
         self.lacks_ip_mode |= is_dropped;
         self.lacks_ip_mode.then(|| {
             "the API server does not store ipMode, which the edge needs; use Kubernetes 1.30 or later, or remove the \

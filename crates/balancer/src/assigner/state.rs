@@ -306,8 +306,9 @@ impl AssignerState {
 
     /// Restores the allocations from the statuses of Services, after all caches are synced. Addresses of Services
     /// that another controller served are kept, too. If two Services have the same address, the Service that the
-    /// assigner served keeps it. If it served both or neither, the Service whose status has the address keeps it, or else
-    /// the one whose last change is older. Returns all objects.
+    /// assigner served keeps it. If it served both or neither, the Service whose condition states that it has its
+    /// addresses keeps it. Of two such Services, the one whose last change is older keeps it, otherwise the older one.
+    /// Returns all objects.
     ///
     /// A change while no assigner runs can cause a conflict between two statuses. The changed Service loses the address.
     pub(super) fn initialize(&mut self) -> Vec<WorkItem> {

@@ -134,7 +134,23 @@ fn list_that_is_created_again_reserves_the_tie_breaker() {
         assert_eq!((vote.holder.as_str(), vote.renewal), (expected, created.sequence));
     }
     let exaggerated = held.created_again(u64::MAX, None, u64::MAX);
+    assert!(exaggerated.is_created_again());
     assert!(exaggerated.checked().is_ok());
+}
+
+/// No member could write into such a list.
+#[test]
+fn list_without_numbers_for_later_writes_is_not_one_created_again() {
+    let created = record(&["a", "b"], &[]).created_again(0, None, 5);
+    assert!(created.is_created_again());
+    let mut last_epoch = created.clone();
+    last_epoch.epoch = NUMBER_MAX - 1;
+    assert!(!last_epoch.is_created_again());
+    let mut last_sequence = created;
+    last_sequence.sequence = NUMBER_MAX - 2;
+    let last_sequence = last_sequence.with_tie_breaker(Some(RESERVED_HOLDER));
+    assert_eq!(last_sequence.sequence, NUMBER_MAX - 1);
+    assert!(!last_sequence.is_created_again());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Admission of the announcer record ([`api::announcers`]). Each announcer changes its own entry only, and removes a
-//! member only if the Node of the member does not exist. A compromised node therefore cannot vote for others.
+//! member only if the Node of the member does not exist. While the Lease exists, a compromised node therefore cannot vote
+//! for others.
 //!
 //! Announcers on nodes are users of their own, `system:portolan-announcer:NODE`. Other users with the right to
 //! write the Lease, such as administrators, are not restricted here.
@@ -71,7 +72,7 @@ pub(super) fn admit(
 
 /// Checks that a first record has its writer as the only member, or is the last list of the writer after a deletion of the
 /// Lease. The server has no copy of that list. A compromised node gains nothing by a false one: with a record of its own
-/// it would be the only member, too.
+/// it would be the only member, too. The counters are bounded, so that other nodes can write after it.
 fn check_first_record(node: &str, after: &Record) -> Result<(), String> {
     let is_own = after.members_and_joining().map(|(name, _)| &**name).eq([node]);
     let is_first = (after.sequence, after.epoch) == (1, 1) && after.tie_breaker.is_none();

@@ -174,6 +174,13 @@ fn admits_the_last_list_of_a_member_as_a_first_record() {
     }
 }
 
+#[test]
+fn rejects_a_first_record_after_which_no_node_can_write() {
+    let mut created = record_of(9, 3, &["a", "b"], &[]).created_again(3, None, 7);
+    created.epoch = (1 << 53) - 1;
+    assert!(check_first_record("a", &created).is_err());
+}
+
 /// The garbage collector would delete a Lease whose owner does not exist. Announcers would have to create it again
 /// and again.
 #[test]

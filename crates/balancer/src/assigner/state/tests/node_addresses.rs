@@ -17,17 +17,23 @@ fn node(name: &str, address: &str, is_ready: bool) -> Node {
 fn fixture() -> Fixture {
     let mut fixture = Fixture::new();
     fixture.state.remove_node("node-1");
-    for number in [1, 2] {
-        fixture.state.apply_node(&node(
-            &format!("node-{number}"),
-            &format!("10.0.0.{number}"),
-            true,
-        ));
-    }
+    initialize_with_nodes(&mut fixture);
+    fixture
+}
+
+/// Starts an assigner with two nodes and the pool "nodes" of their addresses.
+fn initialize_with_nodes(fixture: &mut Fixture) {
+    add_nodes(fixture);
     let pool = json!({"metadata": {"name": "nodes"}, "spec": {"nodeAddresses": {"type": "InternalIP"}}});
     fixture.state.apply_pool(read(pool));
     fixture.initialize();
-    fixture
+}
+
+fn add_nodes(fixture: &mut Fixture) {
+    for number in [1, 2] {
+        let (name, address) = (format!("node-{number}"), format!("10.0.0.{number}"));
+        fixture.state.apply_node(&node(&name, &address, true));
+    }
 }
 
 fn on_port(name: &str, port: u16, more: Value) -> Service {
@@ -101,16 +107,7 @@ fn restart_keeps_ports_of_nodes() {
     for name in ["a", "b"] {
         after.apply(before.service(name));
     }
-    for number in [1, 2] {
-        after.state.apply_node(&node(
-            &format!("node-{number}"),
-            &format!("10.0.0.{number}"),
-            true,
-        ));
-    }
-    let pool = json!({"metadata": {"name": "nodes"}, "spec": {"nodeAddresses": {"type": "InternalIP"}}});
-    after.state.apply_pool(read(pool));
-    after.initialize();
+    initialize_with_nodes(&mut after);
     assert_eq!(after.addresses("b"), ["10.0.0.1", "10.0.0.2"]);
     assert_eq!(after.addresses("a"), [""; 0]);
     assert_eq!(after.reasons(), [""; 0]);
@@ -151,16 +148,7 @@ fn restart_gives_ports_of_nodes_to_no_service_that_waits() {
     let mut after = Fixture::new();
     after.apply(annotated(before.service("a"), &[(POOL_ANNOTATION, "nodes")]));
     after.apply(before.service("b"));
-    for number in [1, 2] {
-        after.state.apply_node(&node(
-            &format!("node-{number}"),
-            &format!("10.0.0.{number}"),
-            true,
-        ));
-    }
-    let pool = json!({"metadata": {"name": "nodes"}, "spec": {"nodeAddresses": {"type": "InternalIP"}}});
-    after.state.apply_pool(read(pool));
-    after.initialize();
+    initialize_with_nodes(&mut after);
     assert_eq!(after.addresses("b"), ["10.0.0.1", "10.0.0.2"]);
     assert_eq!(after.addresses("a"), [""; 0]);
 }
@@ -169,10 +157,7 @@ fn restart_gives_ports_of_nodes_to_no_service_that_waits() {
 #[test]
 fn restart_keeps_ports_of_two_pools_at_their_nodes() {
     let pools = |fixture: &mut Fixture| {
-        for number in [1, 2] {
-            let (name, address) = (format!("node-{number}"), format!("10.0.0.{number}"));
-            fixture.state.apply_node(&node(&name, &address, true));
-        }
+        add_nodes(fixture);
         let all = json!({"nodeAddresses": {"type": "InternalIP"}});
         let mut one = all.clone();
         one["nodeSelectors"] = json!([{"matchLabels": {"name": "node-1"}}]);

@@ -19,6 +19,23 @@ fn deleted_service_that_a_finalizer_keeps_loses_its_address() {
     assert_eq!(fixture.addresses("b"), ["192.0.2.1"]);
 }
 
+/// Only the assigner before the restart serves the edge.
+#[test]
+fn service_of_a_class_that_is_no_longer_served_loses_its_address() {
+    let mut before = Fixture::with_pool(&["192.0.2.1/32"]);
+    before.state.options.has_edges = true;
+    before.apply(load_balancer("a", json!({"loadBalancerClass": EDGE_CLASS})));
+    assert_eq!(before.addresses("a"), ["192.0.2.1"]);
+    let mut after = Fixture::new();
+    after.version = 1_000;
+    after.apply(before.service("a"));
+    after.apply(load_balancer("b", json!({})));
+    after.pool("p", &["192.0.2.1/32"], json!({}));
+    after.initialize();
+    assert_eq!(after.addresses("a"), [""; 0]);
+    assert_eq!(after.addresses("b"), ["192.0.2.1"]);
+}
+
 /// Nodes serve an address that cannot be removed from the status.
 #[test]
 fn address_stays_allocated_until_the_status_lacks_it() {
