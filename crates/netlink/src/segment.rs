@@ -56,7 +56,22 @@ impl SegmentSocket {
     ///
     /// The error of the failed system call; [`io::ErrorKind::InvalidInput`] if the families of the addresses differ.
     pub fn send_syn(&self, source: SocketAddr, destination: SocketAddr) -> io::Result<()> {
-        let packet = syn(source, destination)?;
+        self.send(source, destination, tcp::SYN, &[])
+    }
+
+    /// Sends one byte of data outside of the receive window. A host that has this connection responds with an
+    /// acknowledgement of its own state (RFC 9293, section 3.10.7.4) and keeps the connection. Linux limits the rate of
+    /// such responses only for segments without data, and for SYNs (`tcp_invalid_ratelimit`).
+    ///
+    /// # Errors
+    ///
+    /// The error of the failed system call; [`io::ErrorKind::InvalidInput`] if the families of the addresses differ.
+    pub fn send_unexpected_byte(&self, source: SocketAddr, destination: SocketAddr) -> io::Result<()> {
+        self.send(source, destination, tcp::ACK, &[0])
+    }
+
+    fn send(&self, source: SocketAddr, destination: SocketAddr, flags: u8, data: &[u8]) -> io::Result<()> {
+        let packet = packet(source, destination, flags, data)?;
         match (destination.ip(), &self.ipv6) {
             (IpAddr::V4(address), _) => send_ipv4(&self.ipv4, &packet, address),
             (IpAddr::V6(address), Some(socket)) => send_ipv6(socket, &packet, address),
@@ -77,8 +92,9 @@ fn open(family: libc::c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// Builds a SYN with its IP header. The kernel fills in length, identification and checksum of an IPv4 header.
-fn syn(source: SocketAddr, destination: SocketAddr) -> io::Result<Vec<u8>> {
+/// Builds a segment with its IP header. The kernel fills in length, identification and checksum of an IPv4 header.
+fn packet(source: SocketAddr, destination: SocketAddr, flags: u8, data: &[u8]) -> io::Result<Vec<u8>> {
+    let segment_bytes = usize::from(TCP_BYTES) + data.len();
     let mut packet = match (source.ip(), destination.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             let mut header = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, HOPS, tcp::PROTOCOL, 0, 0];
@@ -87,21 +103,26 @@ fn syn(source: SocketAddr, destination: SocketAddr) -> io::Result<Vec<u8>> {
             header
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
-            let mut header = vec![0x60, 0, 0, 0, 0, TCP_BYTES, tcp::PROTOCOL, HOPS];
+            let length = u16::try_from(segment_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+            let mut header = vec![0x60, 0, 0, 0];
+            header.extend(length.to_be_bytes());
+            header.extend([tcp::PROTOCOL, HOPS]);
             header.extend(from.octets());
             header.extend(to.octets());
             header
         }
         _ => return Err(io::ErrorKind::InvalidInput.into()),
     };
-    let mut segment = Vec::with_capacity(usize::from(TCP_BYTES));
+    let mut segment = Vec::with_capacity(segment_bytes);
     segment.extend(source.port().to_be_bytes());
     segment.extend(destination.port().to_be_bytes());
-    // Sequence and acknowledgement numbers are 0: the receiver checks neither in a SYN of an open connection.
+    // Sequence and acknowledgement numbers are 0. The receiver checks neither in a SYN of an open connection. Both are
+    // outside of the windows of almost all connections.
     segment.extend([0; 8]);
-    segment.extend([TCP_DATA_OFFSET, tcp::SYN]);
+    segment.extend([TCP_DATA_OFFSET, flags]);
     // Window, checksum and urgent pointer.
     segment.extend([0; 6]);
+    segment.extend(data);
     let sum = checksum(source.ip(), destination.ip(), &segment).to_be_bytes();
     if let Some(field) = segment.get_mut(CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2) {
         field.copy_from_slice(&sum);

@@ -279,7 +279,6 @@ impl<D: Dataplane> Worker<D> {
             self.end_drained();
             self.reset_aged();
             self.rebalance();
-            self.resets.repeat(Instant::now());
             self.resets.expire(Instant::now());
             self.report_due_departed(Instant::now());
             self.forward_connections();

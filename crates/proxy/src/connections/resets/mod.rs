@@ -4,9 +4,12 @@
 //! 1. A table lists the addresses of the connection for [`LISTED_TIME`]. Before connection tracking, it rejects each of
 //!    their packets without SYN. A SYN removes its direction: another connection has the same addresses.
 //! 2. The conntrack entry is deleted.
-//! 3. Each peer gets a SYN with the addresses of the other one. It responds with an acknowledgement (RFC 5961, section
-//!    4.2), which the table rejects. A peer that waits without sending therefore gets its reset, too.
-//! 4. Each peer gets the SYN once more after [`REPEAT_DELAY`].
+//! 3. Each peer gets two segments with the addresses of the other one: a SYN, and a byte outside of its window. It responds
+//!    to each with an acknowledgement (RFC 5961, section 4.2; RFC 9293, section 3.10.7.4), which the table rejects. A peer
+//!    that waits without sending therefore gets its reset, too.
+//!
+//! Linux responds to one SYN of an open connection in 500 ms, and a retransmission of the handshake can be this one. The
+//! byte has no such limit. For one connection in thousands it lies in the window and gets no response, so both are sent.
 //!
 //! The kernel deletes the table with its socket. If the kernel refuses the table, only the conntrack entry is deleted.
 //! Another endpoint, or the rules of the Service, then answer the next packet of the client.
@@ -25,9 +28,6 @@ use netlink::segment::SegmentSocket;
 /// Time for which packets of a connection are rejected. It is the longest pause between retransmissions
 /// (`TCP_RTO_MAX` of Linux, 120 s), and some time for the packet.
 const LISTED_TIME: Duration = Duration::from_secs(125);
-/// Time from the last SYN of a pass until its peers get the SYN again. Linux acknowledges one unexpected segment of a
-/// connection in 500 ms (`tcp_invalid_ratelimit`). A retransmission of the handshake can be this segment.
-const REPEAT_DELAY: Duration = Duration::from_millis(600);
 /// Maximum number of addresses in the table, in both families together: about 10 MiB of the kernel's memory. Of further
 /// connections, only the conntrack entries are deleted.
 const LISTED_MAX: usize = 65_536;
@@ -35,7 +35,7 @@ const LISTED_MAX: usize = 65_536;
 /// connections. Other connections can end later.
 const LISTED_RESERVED: usize = 16_384;
 /// Maximum number of segments of one pass for which the buffer of the socket has no space, each after a timeout of 10
-/// ms. The thread writes no rules during these timeouts: one second in total, and another one for the repetition.
+/// ms. The thread writes no rules during these timeouts, one second in total.
 const WAITS_MAX: usize = 100;
 
 /// Peers of a connection that get a reset.
@@ -79,8 +79,6 @@ pub(crate) struct Resets {
     nftables: Option<Nftables>,
     /// Listed addresses: time of their end, and their number.
     listed: VecDeque<(Instant, usize)>,
-    /// Listed addresses whose peers get another SYN: the time of the SYN, and the addresses.
-    repetitions: VecDeque<(Instant, Vec<Direction>)>,
     has_warned_of_table: bool,
     /// True after a warning about a full table, until the table is empty.
     has_warned_of_capacity: bool,
@@ -130,11 +128,8 @@ impl Resets {
         for flow in flows {
             count += usize::from(conntrack.delete(flow)?);
         }
-        if is_listed && !directions.is_empty() {
+        if is_listed {
             self.send_segments(&directions);
-            // Many segments take longer to send than the difference to the kernel's limit.
-            self.repetitions
-                .push_back((Instant::now() + REPEAT_DELAY, directions));
         }
         Ok(count)
     }
@@ -150,17 +145,9 @@ impl Resets {
         listed_max.saturating_sub(listed)
     }
 
-    /// Returns the time of the next repetition. Without one, returns the time at which the table can be deleted.
+    /// Returns the time at which the table can be deleted.
     pub(crate) fn next(&self) -> Option<Instant> {
-        let repetition = self.repetitions.front().map(|(at, _)| *at);
-        repetition.or_else(|| self.listed.back().map(|(until, _)| *until))
-    }
-
-    /// Sends the segments again whose delay has ended.
-    pub(crate) fn repeat(&mut self, now: Instant) {
-        while let Some((_, directions)) = self.repetitions.pop_front_if(|(at, _)| *at <= now) {
-            self.send_segments(&directions);
-        }
+        self.listed.back().map(|(until, _)| *until)
     }
 
     /// Deletes the table if all of its elements have expired.
@@ -194,6 +181,9 @@ impl Resets {
 
     /// Makes the peers send a packet. Without CAP_NET_RAW, a peer gets the reset only when it sends a packet itself.
     fn send_segments(&mut self, directions: &[Direction]) {
+        if directions.is_empty() {
+            return;
+        }
         let of = directions.len();
         let socket = match SegmentSocket::open() {
             Ok(socket) => socket,
@@ -202,7 +192,11 @@ impl Resets {
         let mut unsent = UnsentSegments::default();
         for (index, direction) in directions.iter().enumerate() {
             // A peer without a route does not concern the others.
-            if let Err(error) = socket.send_syn(direction.to, direction.from)
+            let (source, peer) = (direction.to, direction.from);
+            let sent = socket
+                .send_syn(source, peer)
+                .and_then(|()| socket.send_unexpected_byte(source, peer));
+            if let Err(error) = sent
                 && !unsent.record(error)
             {
                 unsent.failed += of - index - 1;

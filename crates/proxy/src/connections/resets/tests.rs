@@ -108,11 +108,6 @@ impl World {
 
     /// Ends the connections to a frontend. Returns their number.
     fn end(&self, resets: &mut Resets, frontend: SocketAddr, peers: Peers) -> usize {
-        self.end_at(resets, frontend, peers, Instant::now())
-    }
-
-    /// Ends the connections to a frontend in a pass that began at `now`. Returns their number.
-    fn end_at(&self, resets: &mut Resets, frontend: SocketAddr, peers: Peers, now: Instant) -> usize {
         enter(&self.node, || {
             let mut conntrack = Conntrack::open().expect("connection tracking");
             let family = ConntrackFamily::of(frontend.ip());
@@ -121,17 +116,11 @@ impl World {
                     flow.original.destination == frontend
                 })
                 .expect("flows");
+            let now = Instant::now();
             resets
                 .end(&mut conntrack, &flows, peers, TableCapacity::All, now)
                 .expect("deleted entries")
         })
-    }
-
-    /// Waits for the repetition of the segments, and sends them.
-    fn repeat(&self, resets: &mut Resets) {
-        let at = resets.next().expect("a repetition");
-        std::thread::sleep(at.saturating_duration_since(Instant::now()));
-        enter(&self.node, || resets.repeat(at));
     }
 
     fn has_table(&self) -> bool {
@@ -246,7 +235,6 @@ fn idle_clients_of_a_lost_endpoint_are_reset(open: fn() -> Box<dyn Dataplane + S
             let mut connected = world.connect(from, family);
             enter(&world.server, || set_link("eth0", &down));
             assert_eq!(world.end(&mut resets, connected.frontend, Peers::Client), 1);
-            world.repeat(&mut resets);
             let error = connected.client.read(&mut [0]).expect_err("a reset");
             assert_eq!(
                 error.kind(),
@@ -275,7 +263,6 @@ fn both_peers_are_reset() {
             let mut resets = Resets::default();
             let mut connected = world.connect(&world.client, family);
             assert_eq!(world.end(&mut resets, connected.frontend, Peers::Both), 1);
-            world.repeat(&mut resets);
             for stream in [&mut connected.client, &mut connected.server] {
                 let error = stream.read(&mut [0]).expect_err("a reset");
                 assert_eq!(error.kind(), ErrorKind::ConnectionReset, "family {family}");
@@ -284,7 +271,7 @@ fn both_peers_are_reset() {
     });
 }
 
-/// The client acknowledges a segment of the endpoint, and for 500 ms no further one.
+/// The client acknowledges the SYN of this test, and for 500 ms no further one.
 #[test]
 fn client_that_has_acknowledged_another_syn_is_reset() {
     testbed::in_namespace(|| {
@@ -298,27 +285,9 @@ fn client_that_has_acknowledged_another_syn_is_reset() {
             let socket = SegmentSocket::open().expect("a socket");
             socket.send_syn(frontend, client).expect("a segment");
         });
-        assert_eq!(world.end(&mut resets, connected.frontend, Peers::Client), 1);
-        world.repeat(&mut resets);
+        assert_eq!(world.end(&mut resets, frontend, Peers::Client), 1);
         let error = connected.client.read(&mut [0]).expect_err("a reset");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    });
-}
-
-#[test]
-fn pause_before_the_repetition_begins_after_the_first_segments() {
-    testbed::in_namespace(|| {
-        let world = World::new(nftables);
-        let mut resets = Resets::default();
-        let connected = world.connect(&world.client, 0);
-        let began = Instant::now();
-        // A pass that takes longer than the pause.
-        let now = began.checked_sub(2 * REPEAT_DELAY).expect("an earlier time");
-        assert_eq!(
-            world.end_at(&mut resets, connected.frontend, Peers::Client, now),
-            1
-        );
-        assert!(resets.next().is_some_and(|at| at >= began + REPEAT_DELAY));
     });
 }
 
@@ -361,7 +330,6 @@ fn table_is_deleted_after_its_last_element() {
         let connected = world.connect(&world.client, 0);
         world.end(&mut resets, connected.frontend, Peers::Client);
         assert!(world.has_table());
-        world.repeat(&mut resets);
         let until = resets.next().expect("an end");
         resets.expire(until - Duration::from_millis(1));
         assert!(resets.next().is_some());
